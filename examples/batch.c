@@ -21,6 +21,7 @@ static int has_arrived(int frame) {
 int main(void) {
     const ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
     ferry_error_info error = {.struct_size = sizeof error};
+    ferry_copy_options how = {.struct_size = sizeof how, .flags = FERRY_COPY_CHECK_OVERLAP | FERRY_COPY_UPDATABLE};
     ferry_instance *ferry;
     ferry_prepared *batch;
     uint64_t device, to[count], from[2][count], sizes[count];
@@ -35,22 +36,21 @@ int main(void) {
         to[i] = device + (uint64_t)(count - 1 - i) * size;
         sizes[i] = i == 617 ? 1 << 30 : size; /* past the end: the whole batch is refused */
     }
-    if (!ferry_copy_pieces(ferry, to, from[0], sizes, count, 0, &error)) return 1;
+    if (!ferry_copy_pieces(ferry, to, from[0], sizes, count, NULL, &error)) return 1;
     sizes[617] = size;
-    must(ferry_copy_pieces(ferry, to, from[0], sizes, count, 0, NULL));
-
+    must(ferry_copy_pieces(ferry, to, from[0], sizes, count, NULL, NULL));
     ferry_copy_desc halves[2] = {{.width = size / 2, .height = count}}; /* each copies half of every row */
     ferry_place_device_pitched(&halves[0].source, 0, device, size, 0);
     ferry_place_host_pitched(&halves[0].destination, received, size, 0);
     halves[1] = halves[0];
     halves[1].source.x = halves[1].destination.x = size / 2;
-    must(ferry_copy_batch(ferry, halves, 2, FERRY_BATCH_CHECK_OVERLAP, NULL));
+    must(ferry_copy_batch(ferry, halves, 2, NULL, NULL));
     if (!has_arrived(0)) return 1;
-    must(ferry_prepared_create_pieces(ferry, to, from[0], sizes, count, FERRY_BATCH_UPDATABLE, NULL, &batch, NULL));
-    must(ferry_prepared_launch(batch, NULL, NULL));                       /* on the default stream */
+    must(ferry_prepared_create_pieces(ferry, to, from[0], sizes, count, &how, NULL, &batch, NULL));
+    must(ferry_prepared_launch(batch, NULL, NULL, NULL, NULL));           /* on the default stream */
     must(ferry_prepared_set_addresses(batch, NULL, from[1], NULL, NULL)); /* other sources */
-    must(ferry_prepared_launch(batch, NULL, NULL));
-    must(ferry_copy_batch(ferry, halves, 2, 0, NULL));
+    must(ferry_prepared_launch(batch, NULL, NULL, NULL, NULL));
+    must(ferry_copy_batch(ferry, halves, 2, NULL, NULL));
     if (has_arrived(1)) printf("%d pieces arrived, twice; a bad one was number %d\n", (int)count, (int)error.index);
     ferry_prepared_destroy(batch, NULL);
     ferry_host_unregister(ferry, frames, NULL);

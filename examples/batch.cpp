@@ -41,10 +41,10 @@ int main() try {
     const ferry_copy_desc halves[] = {
         ferry::describe_copy(rows.sub(0, length / 2), image.sub(0, length / 2)).or_throw(),
         ferry::describe_copy(rows.sub(length / 2, length / 2), image.sub(length / 2, length / 2)).or_throw()};
-    ferry::copy_batch(ferry, halves, ferry::batch_flag::check_overlap).or_throw();
+    ferry::copy_batch(ferry, halves, ferry::copy_flag::check_overlap).or_throw();
     const bool first_arrived = has_arrived(received, first);
 
-    const auto prepared = ferry::prepared::create(ferry, pieces, stream, ferry::batch_flag::updatable).or_throw();
+    const auto prepared = ferry::prepared::create(ferry, pieces, stream, ferry::copy_flag::updatable).or_throw();
     prepared.launch(stream).or_throw();
     prepared.set_addresses(nullptr, from_second, stream).or_throw(); // other sources, the same slots
     prepared.launch(stream).or_throw();

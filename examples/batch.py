@@ -21,37 +21,38 @@ ErrorInfo = struct(struct_size=c_uint32, status=c_int32, side=c_int32, field=c_i
 Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, row_pitch=c_uint64,
                slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
 CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
-                  flags=c_uint32, reserved0=c_uint32, reserved=c_uint64 * 4)
-FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_BATCH_UPDATABLE = 1, 2, 0x2000
+                  reserved=c_uint64 * 5)
+FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_COPY_UPDATABLE = 1, 2, 0x10
 count, size = 1000, 256  # two frames of pieces; each piece repeats one byte
 frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * count * size)), 2 * count * size)
 received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count
 # Without argtypes, ctypes does not know the width of an integer, so each number is wrapped in its C type.
-instance, prepared, device, many, no_flags = c_void_p(), c_void_p(), c_uint64(), c_uint64(count), c_uint32(0)
+instance, prepared, device, many = c_void_p(), c_void_p(), c_uint64(), c_uint64(count)
 FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
 options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
 check(ferry.ferry_open(byref(options), byref(instance), None))
 check(ferry.ferry_device_alloc(instance, c_int32(0), c_uint64(count * size), byref(device), None))
-check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), no_flags, None))  # pinned: kernels may read it
+check(ferry.ferry_host_register(instance, frames, c_uint64(len(frames)), c_uint32(0), None))  # now pinned
 slots = numbers(*(device.value + (count - 1 - n) * size for n in range(count)))  # pieces in reverse order
 first, second = (numbers(*(addressof(frames) + (n + at) * size for n in range(count))) for at in (0, count))
 sizes, wrong = numbers(*[size] * count), numbers(*(1 << 30 if n == 617 else size for n in range(count)))
 
 error = ErrorInfo(sizeof(ErrorInfo))
-refused = ferry.ferry_copy_pieces(instance, slots, first, wrong, many, no_flags, byref(error))
-check(ferry.ferry_copy_pieces(instance, slots, first, sizes, many, no_flags, None))
+refused = ferry.ferry_copy_pieces(instance, slots, first, wrong, many, None, byref(error))
+check(ferry.ferry_copy_pieces(instance, slots, first, sizes, many, None, None))
 halves = (CopyDesc * 2)(*(CopyDesc(Place(FERRY_KIND_DEVICE, address=device.value, row_pitch=size, x=x),
                                    Place(FERRY_KIND_HOST, address=addressof(received), row_pitch=size, x=x),
                                    size // 2, count) for x in (0, size // 2)))
-check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
+check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), None, None))
 arrived = received.raw[::-1] == frames.raw[:count * size]
 
-check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, c_uint32(FERRY_BATCH_UPDATABLE), None,
-                                         byref(prepared), None))
-check(ferry.ferry_prepared_launch(prepared, None, None))  # on the default stream
+updatable = (c_uint32 * 2)(8, FERRY_COPY_UPDATABLE)  # the first fields of ferry_copy_options: struct_size, flags
+check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, byref(updatable), None, byref(prepared),
+                                         None))
+check(ferry.ferry_prepared_launch(prepared, None, None, None, None))  # on the default stream
 check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # new sources
-check(ferry.ferry_prepared_launch(prepared, None, None))
-check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), no_flags, None))
+check(ferry.ferry_prepared_launch(prepared, None, None, None, None))
+check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), None, None))
 ferry.ferry_prepared_destroy(prepared, None)
 ferry.ferry_host_unregister(instance, frames, None)
 ferry.ferry_device_free(instance, device, None)

@@ -13,7 +13,7 @@ static void must(int32_t status) {
 
 static ferry_explanation explain(ferry_instance *ferry, const ferry_copy_desc *copy, const char *when) {
     ferry_explanation found = {.struct_size = sizeof found};
-    must(ferry_copy_explain(ferry, copy, &found, NULL));
+    must(ferry_copy_explain(ferry, copy, NULL, &found, NULL));
     printf("%s: %d ns by the driver, %d ns by a kernel (obstacle %d); route: the %s\n", when, (int)found.driver_ns,
            (int)found.kernel_ns, (int)found.kernel_obstacle, found.route == FERRY_ROUTE_KERNEL ? "kernel" : "driver");
     return found;

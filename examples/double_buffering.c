@@ -33,10 +33,10 @@ int main(void) {
     for (uint64_t at = 0; !status && at < size; at += chunk) {
         const uint64_t i = at / chunk % 2, from = address_of(sent.address) + at, to = address_of(received.address) + at;
         status = ferry_stream_wait_event(ferry, up, emptied[i], NULL); /* not recorded before the first two: no wait */
-        if (!status) status = ferry_copy_bytes_async(ferry, buffers[i], from, chunk, up, &error);
+        if (!status) status = ferry_copy_bytes_async(ferry, buffers[i], from, chunk, NULL, up, NULL, &error);
         if (!status) status = ferry_event_record(ferry, arrived[i], up, NULL);
         if (!status) status = ferry_stream_wait_event(ferry, down, arrived[i], NULL); /* a kernel would go here */
-        if (!status) status = ferry_copy_bytes_async(ferry, to, buffers[i], chunk, down, &error);
+        if (!status) status = ferry_copy_bytes_async(ferry, to, buffers[i], chunk, NULL, down, NULL, &error);
         if (!status) status = ferry_event_record(ferry, emptied[i], down, NULL);
     }
     if (!status) status = ferry_stream_synchronize(ferry, down, NULL);

@@ -45,7 +45,8 @@ int main() try {
         char recorded; // a wait uses the last record, so each record is announced
         if ((!reader || i >= 2) && read(other, &recorded, 1) != 1) return 1;
         check(ferry_stream_wait_event(ferry, nullptr, theirs[i % 2], nullptr));
-        check(ferry_copy_bytes_async(ferry, reader ? host : device, reader ? device : host, half, nullptr, nullptr));
+        check(ferry_copy_bytes_async(ferry, reader ? host : device, reader ? device : host, half, nullptr, nullptr,
+                                     nullptr, nullptr));
         mine[i % 2].record(nullptr).or_throw();
         if (write(other, "", 1) != 1) return 1;
     }

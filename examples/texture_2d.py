@@ -15,7 +15,7 @@ class Place(ctypes.Structure):
 
 class CopyDesc(ctypes.Structure):
     _fields_ = [("source", Place), ("destination", Place), ("width", c_uint64), ("height", c_uint64),
-                ("depth", c_uint64), ("flags", c_uint32), ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
+                ("depth", c_uint64), ("reserved", c_uint64 * 5)]
 
 
 class ArrayDesc(ctypes.Structure):
@@ -26,7 +26,7 @@ class ArrayDesc(ctypes.Structure):
 FERRY_KIND_HOST, FERRY_KIND_ARRAY, FERRY_FORMAT_UINT8 = 1, 3, 0x01
 ferry.ferry_array_create.argtypes = [c_void_p, c_int32, c_void_p, c_void_p, c_void_p]
 ferry.ferry_array_destroy.argtypes = [c_void_p, c_void_p]
-ferry.ferry_copy.argtypes = [c_void_p, c_void_p, c_void_p]
+ferry.ferry_copy.argtypes = [c_void_p, c_void_p, c_void_p, c_void_p]
 ferry.ferry_close.argtypes = [c_void_p]
 ferry.ferry_close.restype = None
 ferry.ferry_status_name.restype = ctypes.c_char_p
@@ -50,7 +50,7 @@ check(ferry.ferry_array_create(instance, 0, byref(rgba), byref(array), None))
 texture = Place(FERRY_KIND_ARRAY, 0, array=array, x=16 * texel, y=8)
 for source, destination in [(Place(FERRY_KIND_HOST, address=ctypes.addressof(image), **at), texture),
                             (texture, Place(FERRY_KIND_HOST, address=ctypes.addressof(back), **at))]:
-    check(ferry.ferry_copy(instance, byref(CopyDesc(source, destination, 64 * texel, 32, 1)), None))
+    check(ferry.ferry_copy(instance, byref(CopyDesc(source, destination, 64 * texel, 32, 1)), None, None))
 rows = [slice(y * pitch + 100 * texel, y * pitch + 164 * texel) for y in range(50, 82)]
 ferry.ferry_array_destroy(instance, array, None)
 ferry.ferry_close(instance)

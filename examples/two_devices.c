@@ -33,9 +33,9 @@ int main(void) {
 
     if (!status) status = ferry_device_alloc(ferry, 0, size, &first, NULL);
     if (!status) status = ferry_device_alloc(ferry, peer, size, &second, NULL);
-    if (!status) status = ferry_copy_bytes(ferry, first, address_of(sent), size, &error);
-    if (!status) status = ferry_copy_bytes(ferry, second, first, size, &error);
-    if (!status) status = ferry_copy_bytes(ferry, address_of(received), second, size, &error);
+    if (!status) status = ferry_copy_bytes(ferry, first, address_of(sent), size, NULL, &error);
+    if (!status) status = ferry_copy_bytes(ferry, second, first, size, NULL, &error);
+    if (!status) status = ferry_copy_bytes(ferry, address_of(received), second, size, NULL, &error);
     if (status) print_failure(&error, status);
 
     const int arrived = !status && memcmp(sent, received, size) == 0;

@@ -28,8 +28,8 @@ int main(void) {
     int32_t status = ferry_open(&options, &ferry, &error);
     if (!status) status = ferry_instance_get_report(ferry, &report, NULL);
     if (!status) status = ferry_device_alloc(ferry, 0, size, &device_memory, NULL);
-    if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), size, &error);
-    if (!status) status = ferry_copy_bytes(ferry, address_of(received), device_memory, size, &error);
+    if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), size, NULL, &error);
+    if (!status) status = ferry_copy_bytes(ferry, address_of(received), device_memory, size, NULL, &error);
     if (status) print_failure(&error, status);
 
     const int arrived = !status && memcmp(sent, received, size) == 0;

@@ -17,7 +17,7 @@ ferry.ferry_close.argtypes = [c_void_p]
 ferry.ferry_close.restype = None
 ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p, c_void_p]
 ferry.ferry_device_free.argtypes = [c_void_p, c_uint64]
-ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p]
+ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p, c_void_p]
 ferry.ferry_error_format.argtypes = [c_void_p, c_char_p, c_uint64]
 ferry.ferry_error_format.restype = c_uint64
 
@@ -40,8 +40,9 @@ try:
     sent = create_string_buffer(bytes(range(256)) * 4096, 256 * 4096)
     received = create_string_buffer(len(sent))
     check(ferry.ferry_device_alloc(instance, 0, len(sent), byref(device_memory), None))
-    check(ferry.ferry_copy_bytes(instance, device_memory, ctypes.addressof(sent), len(sent), byref(error)))
-    check(ferry.ferry_copy_bytes(instance, ctypes.addressof(received), device_memory, len(sent), byref(error)))
+    check(ferry.ferry_copy_bytes(instance, device_memory, ctypes.addressof(sent), len(sent), None, byref(error)))
+    check(ferry.ferry_copy_bytes(instance, ctypes.addressof(received), device_memory, len(sent), None,
+                                 byref(error)))
     if received.raw != sent.raw:
         sys.exit("the bytes came back changed")
     print(len(sent), "bytes went there and back")

@@ -8,6 +8,7 @@
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/ferry_array.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {
@@ -28,7 +29,7 @@ protected:
         EXPECT_EQ(surfaces(), 0) << "surfaces leaked";
     }
 
-    // Describes a packed copy of the whole array by a kernel.
+    // Describes a packed copy of the whole array.
     static ferry_copy_desc whole(const ferry_array &from, std::uint64_t to) {
         ferry_copy_desc copy = {};
         copy.source.kind = FERRY_KIND_ARRAY;
@@ -37,11 +38,11 @@ protected:
         copy.width = from.row_bytes;
         copy.height = from.rows;
         copy.depth = from.slices;
-        copy.flags = FERRY_COPY_BY_KERNEL;
         return copy;
     }
-    std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
-        return ferry_copy_async(counted.get(), &copy, stream, nullptr, error);
+    std::int32_t copy_async(const ferry_copy_desc &copy, const how &options = by_kernel,
+                            ferry_error_info *error = nullptr) {
+        return ferry_copy_async(counted.get(), &copy, options, stream, nullptr, error);
     }
     void expect_all_of(const ferry_array &from, CUdeviceptr to) {
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -49,7 +50,8 @@ protected:
     }
     void expect_refusal_as_array(const ferry_copy_desc &copy) {
         ferry_error_info error = new_error();
-        expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        expect_refusal(copy_async(copy, by_kernel, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_OPTIONS,
+                       FERRY_FIELD_ROUTE);
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_ARRAY));
     }
     int made() const { return driver.calls("cuSurfObjectCreate"); }
@@ -110,9 +112,9 @@ TEST_F(array_routes, a_kernel_copies_boxes_of_every_array_kind_and_texel_size) {
                 reset_counts();
                 ferry_error_info error = new_error();
                 if (round % 2) {
-                    ASSERT_OK(ferry_copy(counted.get(), &copy, &error)) << describe(error);
+                    ASSERT_OK(ferry_copy(counted.get(), &copy, by_kernel, &error)) << describe(error);
                 } else {
-                    ASSERT_OK(copy_async(copy, &error)) << describe(error);
+                    ASSERT_OK(copy_async(copy, by_kernel, &error)) << describe(error);
                     ASSERT_OK(raw().cuStreamSynchronize(stream));
                 }
                 EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
@@ -135,14 +137,13 @@ TEST_F(array_routes, the_driver_copies_other_arrays) {
     copy.height = 33;
     ASSERT_OK(raw().cuArray3DCreate(&copy.source.array, &foreign));
     const auto expect = [&] {
-        copy.flags = FERRY_COPY_BY_KERNEL;
         expect_refusal_as_array(copy);
-        copy.flags = FERRY_COPY_URGENT; // a hint, not a demand
-        EXPECT_OK(copy_async(copy));
+        const how hint = urgent; // not a demand
+        EXPECT_OK(copy_async(copy, hint));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, hint, stream, &told, nullptr));
         EXPECT_EQ(told.kernel_obstacle, FERRY_OBSTACLE_ARRAY);
         EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
         EXPECT_EQ(driver.calls("cuLaunchKernel") + made(), 0);
@@ -177,9 +178,7 @@ TEST_F(array_routes, a_surface_is_created_on_first_use_and_destroyed_with_its_ar
         reset_counts();
         {
             ferry_array unused(counted.get(), kind, texels[2]);
-            ferry_copy_desc copy = whole(unused, to);
-            copy.flags = FERRY_COPY_BY_DRIVER;
-            ASSERT_OK(copy_async(copy));
+            ASSERT_OK(copy_async(whole(unused, to), by_driver));
         }
         EXPECT_EQ(made(), 0);
         ferry_array from(counted.get(), kind, texels[2]);
@@ -278,12 +277,11 @@ TEST_F(array_routes, surfaces_are_destroyed_with_their_context) {
     copy.source.kind = FERRY_KIND_ARRAY;
     copy.width = 256;
     copy.height = 8;
-    copy.flags = FERRY_COPY_BY_KERNEL;
     ASSERT_OK(ferry_array_create(counted.get(), 0, &desc, &copy.source.array, nullptr));
     ASSERT_OK(ferry_device_alloc(counted.get(), 0, 4096, &copy.destination.address, nullptr));
     {
         const made_current in_own(own);
-        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(counted.get(), &copy, by_kernel, nullptr));
     }
     EXPECT_EQ(made(), 1);
     copy.destination.address = to;
@@ -321,16 +319,14 @@ TEST_F(array_routes, without_a_surface_the_driver_copies) {
     note_failed_making();
     reset_counts();
     driver.fail("cuSurfObjectCreate", CUDA_ERROR_OUT_OF_MEMORY);
-    ferry_copy_desc copy = whole(from, to);
-    copy.flags = FERRY_COPY_URGENT;
-    ASSERT_OK(copy_async(copy));
+    ASSERT_OK(copy_async(whole(from, to), urgent));
     EXPECT_EQ(made(), 1);
     note_failed_making();
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     expect_all_of(from, to);
     reset_counts();
     write_for_all_streams(to, bytes(from.picture.size()));
-    ASSERT_OK(copy_async(copy));
+    ASSERT_OK(copy_async(whole(from, to), urgent));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "ferry tries again to create the surface";
     expect_all_of(from, to);
 }
@@ -343,10 +339,9 @@ TEST_F(array_routes, a_driver_without_surfaces_copies_arrays_itself) {
         driver.heal();
         const device_memory to(1 << 20);
         const ferry_array from(bare.get(), array_kinds[2], texels[2]);
-        ferry_copy_desc copy = whole(from, to);
-        EXPECT_EQ(FERRY_ERROR_ROUTE, ferry_copy(bare.get(), &copy, nullptr));
-        copy.flags = 0;
-        EXPECT_OK(ferry_copy(bare.get(), &copy, nullptr));
+        const ferry_copy_desc copy = whole(from, to);
+        EXPECT_EQ(FERRY_ERROR_ROUTE, ferry_copy(bare.get(), &copy, by_kernel, nullptr));
+        EXPECT_OK(ferry_copy(bare.get(), &copy, nullptr, nullptr));
     }
 }
 
@@ -357,7 +352,7 @@ TEST_F(array_routes, concurrent_first_copies_share_one_surface) {
         const ferry_copy_desc copy = whole(from, to);
         std::thread others[4];
         for (std::thread &one : others)
-            one = std::thread([&] { EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr)); });
+            one = std::thread([&] { EXPECT_OK(ferry_copy(counted.get(), &copy, by_kernel, nullptr)); });
         for (std::thread &one : others)
             one.join();
         EXPECT_EQ(surfaces(), 1);
@@ -365,31 +360,29 @@ TEST_F(array_routes, concurrent_first_copies_share_one_surface) {
 }
 
 TEST_F(array_routes, an_explanation_matches_what_the_copy_does) {
-    int by_kernel = 0;
+    int copies_by_kernel = 0;
     for (const std::uint64_t side : {16u, 128u})
-        for (const std::uint32_t flags : {0u, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
-            SCOPED_TRACE(testing::Message() << side << " cubed, flags " << flags);
+        for (const how &options : {how(), by_kernel, by_driver, no_kernels}) {
+            SCOPED_TRACE(testing::Message() << side << " cubed, " << options);
             const ferry_array from(counted.get(), {"3D", side, side, side, 0}, texels[2]);
             const device_memory to(side * side * side * 4);
-            ferry_copy_desc copy = whole(from, to);
-            copy.flags = flags;
+            const ferry_copy_desc copy = whole(from, to);
             ferry_explanation told = {};
             told.struct_size = sizeof told;
-            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
-            EXPECT_EQ(told.kernel_obstacle,
-                      flags == FERRY_COPY_NO_KERNELS ? FERRY_OBSTACLE_FORBIDDEN : FERRY_OBSTACLE_NONE);
+            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, options, stream, &told, nullptr));
+            EXPECT_EQ(told.kernel_obstacle, options == no_kernels ? FERRY_OBSTACLE_FORBIDDEN : FERRY_OBSTACLE_NONE);
             EXPECT_GT(told.driver_ns, 0u);
-            if (flags == 0) {
+            if (!options) {
                 EXPECT_EQ(told.route == FERRY_ROUTE_KERNEL, told.kernel_ns * 21 / 20 < told.driver_ns);
             }
             reset_counts();
-            ASSERT_OK(copy_async(copy));
+            ASSERT_OK(copy_async(copy, options));
             EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
             EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_KERNEL);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            by_kernel += told.route == FERRY_ROUTE_KERNEL;
+            copies_by_kernel += told.route == FERRY_ROUTE_KERNEL;
         }
-    EXPECT_GT(by_kernel, 0);
+    EXPECT_GT(copies_by_kernel, 0);
 }
 
 } // namespace

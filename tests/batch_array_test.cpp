@@ -5,6 +5,7 @@
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/ferry_array.h"
+#include "support/how.h"
 
 namespace ferry::test {
 namespace {
@@ -20,8 +21,8 @@ protected:
         if (!ferry_instance_get_proc(counted.get(), "cuSurfObjectCreate", 12000))
             GTEST_SKIP() << "the driver has no surfaces";
     }
-    std::int32_t copy(const std::vector<ferry_copy_desc> &copies, ferry_error_info *error = nullptr) {
-        return ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), 0, stream, error);
+    std::int32_t copy(const std::vector<ferry_copy_desc> &copies, const how &options = {}) {
+        return ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), options, stream, nullptr, nullptr);
     }
     int launches() const { return driver.calls("cuLaunchKernel"); }
     int copies_by_the_driver() const { return driver.calls_beginning("cuMemcpy"); }
@@ -141,8 +142,8 @@ TEST_F(batches_of_arrays, boxes_of_every_array_kind_and_texel_share_a_batch_with
             const bool is_synchronous = random() % 2;
             const std::int32_t status =
                 is_synchronous
-                    ? ferry_copy_batch(instance, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, &error)
-                    : ferry_copy_batch_async(instance, copies.data(), copies.size(), 0, stream, &error);
+                    ? ferry_copy_batch(instance, copies.data(), copies.size(), check_overlap, &error)
+                    : ferry_copy_batch_async(instance, copies.data(), copies.size(), nullptr, stream, nullptr, &error);
             ASSERT_OK(status) << describe(error) << " at " << error.index;
             to.check(stream);
             const bytes found = read_back(beside, data.size());
@@ -259,8 +260,8 @@ TEST_F(batches_of_arrays, a_bad_box_is_refused_with_its_index_before_anything_is
          FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ARRAY},
         {"with a reserved field", [](ferry_copy_desc &copy, CUdeviceptr) { copy.source.reserved[2] = 1; },
          FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_RESERVED},
-        {"with unknown flags", [](ferry_copy_desc &copy, CUdeviceptr) { copy.flags = 0x80; }, FERRY_ERROR_FLAGS,
-         FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
+        {"with a reserved field of the descriptor", [](ferry_copy_desc &copy, CUdeviceptr) { copy.reserved[4] = 1; },
+         FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED},
     };
     for (ferry_instance *const instance : {basic.get(), full.get()})
         for (const auto &one : bad) {
@@ -269,8 +270,9 @@ TEST_F(batches_of_arrays, a_bad_box_is_refused_with_its_index_before_anything_is
             std::vector<ferry_copy_desc> copies = small_boxes(from, to, 60, 9);
             one.spoil(copies[index], to.end());
             ferry_error_info error = new_error();
-            expect_refusal(ferry_copy_batch_async(instance, copies.data(), copies.size(), 0, stream, &error), error,
-                           one.status, one.side, one.field);
+            expect_refusal(
+                ferry_copy_batch_async(instance, copies.data(), copies.size(), nullptr, stream, nullptr, &error), error,
+                one.status, one.side, one.field);
             EXPECT_EQ(error.index, index);
             to.expect_nothing(stream);
         }
@@ -303,17 +305,17 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     catcher to(count * small_box_room);
     const std::vector<ferry_copy_desc> copies = small_boxes(from, to, count, 11);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(ferry_prepared_create(counted.get(), copies.data(), copies.size(), 0, stream, &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_create(counted.get(), copies.data(), copies.size(), nullptr, stream, &prepared, nullptr));
     for (int round = 0; round < 2; ++round) {
         driver.reset_counts();
-        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         EXPECT_EQ(launches(), 1);
         EXPECT_EQ(copies_by_the_driver(), 0);
         to.check(stream);
         to.clear();
     }
     captured_graph graph(stream);
-    EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+    EXPECT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
     graph.end();
     graph.run();
     to.check(stream);
@@ -324,7 +326,8 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     {
         const made_current in_other(other);
         driver.reset_counts();
-        ferry_prepared_launch(prepared, nullptr, nullptr); // the driver may refuse an array of another context
+        ferry_prepared_launch(prepared, nullptr, nullptr, nullptr,
+                              nullptr); // the driver may refuse an array of another context
         EXPECT_EQ(launches(), 0);
         EXPECT_GT(copies_by_the_driver(), 0);
         EXPECT_OK(raw().cuCtxSynchronize());
@@ -333,28 +336,23 @@ TEST_F(batches_of_arrays, a_prepared_batch_is_launched_and_captured) {
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
 
-TEST_F(batches_of_arrays, flags_of_each_copy_apply) {
+TEST_F(batches_of_arrays, options_of_the_batch_apply_to_each_copy) {
     constexpr std::size_t count = 50;
     ferry_array from(counted.get(), volume, texels[2]);
     from.fill(1);
     const struct {
-        std::uint32_t flags;
+        how options;
         bool takes_kernels;
-    } rows[] = {{FERRY_COPY_BY_DRIVER, false},
-                {FERRY_COPY_NO_KERNELS, false},
-                {FERRY_COPY_BY_KERNEL, true},
-                {FERRY_COPY_URGENT, true},
-                {FERRY_COPY_BY_KERNEL | 1u << FERRY_COPY_MAX_SMS_SHIFT, true}};
+    } rows[] = {
+        {by_driver, false}, {no_kernels, false}, {by_kernel, true}, {urgent, true}, {by_kernel | max_sms(1), true}};
     for (const auto &row : rows) {
-        SCOPED_TRACE(row.flags);
+        SCOPED_TRACE(row.options);
         catcher to(count * small_box_room);
-        std::vector<ferry_copy_desc> copies = small_boxes(from, to, count, 12);
-        for (ferry_copy_desc &one : copies)
-            one.flags = row.flags;
+        const std::vector<ferry_copy_desc> copies = small_boxes(from, to, count, 12);
         driver.reset_counts();
-        ASSERT_OK(copy(copies));
-        EXPECT_EQ(launches() > 0, row.takes_kernels);
-        EXPECT_EQ(copies_by_the_driver() > 0, !row.takes_kernels);
+        ASSERT_OK(copy(copies, row.options));
+        EXPECT_EQ(launches(), row.takes_kernels ? static_cast<int>(count) : 0) << "each box has a launch of its own";
+        EXPECT_EQ(copies_by_the_driver(), row.takes_kernels ? 0 : static_cast<int>(count));
         to.check(stream);
     }
 }
@@ -387,7 +385,7 @@ TEST_F(batches_of_arrays, without_surfaces_or_kernels_the_driver_copies) {
         catcher to(count * small_box_room);
         const std::vector<ferry_copy_desc> copies = small_boxes(from, to, count, 16);
         driver.reset_counts();
-        ASSERT_OK(ferry_copy_batch_async(instance, copies.data(), copies.size(), 0, stream, nullptr));
+        ASSERT_OK(ferry_copy_batch_async(instance, copies.data(), copies.size(), nullptr, stream, nullptr, nullptr));
         EXPECT_EQ(launches(), 0);
         EXPECT_GT(copies_by_the_driver(), 0);
         to.check(stream);

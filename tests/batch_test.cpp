@@ -11,6 +11,7 @@
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
@@ -60,9 +61,9 @@ TEST_F(batch, pieces_between_all_kinds_of_memory_are_copied_and_no_other_bytes) 
                     scattered pieces(from, to, 50, 300, seed++);
                     ferry_error_info error = new_error();
                     if (is_synchronous) {
-                        ASSERT_OK(pieces.batch.copy(instance, FERRY_BATCH_CHECK_OVERLAP, &error)) << describe(error);
+                        ASSERT_OK(pieces.batch.copy(instance, check_overlap, &error)) << describe(error);
                     } else {
-                        ASSERT_OK(pieces.batch.copy_async(instance, stream, 0, &error)) << describe(error);
+                        ASSERT_OK(pieces.batch.copy_async(instance, stream, {}, &error)) << describe(error);
                         wait();
                     }
                     pieces.expect_copied();
@@ -103,7 +104,7 @@ TEST_F(batch, pieces_of_host_pool_memory_may_overlap_and_run_past_each_other) {
             ASSERT_OK(raw().cuMemsetD8(device, 0, 3 * size));
             ASSERT_OK(raw().cuCtxSynchronize());
             ferry_error_info error = new_error();
-            ASSERT_OK(pieces.copy_async(instance, stream, 0, &error)) << describe(error);
+            ASSERT_OK(pieces.copy_async(instance, stream, {}, &error)) << describe(error);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_EQ(read_back(device, expected.size()), expected);
         }
@@ -179,9 +180,9 @@ struct mixture {
             const box target = {4 * below((to.width - width) / 4 + 1), y, below(to.depth - depth + 1)};
             const box origin = {4 * below((from.width - width) / 4 + 1), below(from.height - rows + 1),
                                 below(from.depth - depth + 1)};
-            const auto how = [&] { return below(2) ? statement::any : statement::stated; };
-            copies.push_back(
-                describe_copy(source.describe(how(), origin), destination.describe(how(), target), width, rows, depth));
+            const auto any_or_stated = [&] { return below(2) ? statement::any : statement::stated; };
+            copies.push_back(describe_copy(source.describe(any_or_stated(), origin),
+                                           destination.describe(any_or_stated(), target), width, rows, depth));
             reference_copy(source, origin, destination, target, width, rows, depth);
             y += height;
         }
@@ -204,12 +205,12 @@ TEST_F(batch, a_mixed_batch_gives_the_same_bytes_as_its_copies_one_by_one) {
                 mixture mixed(seed);
                 ferry_error_info error = new_error();
                 if (is_synchronous) {
-                    ASSERT_OK(ferry_copy_batch(instance, mixed.copies.data(), mixed.copies.size(),
-                                               FERRY_BATCH_CHECK_OVERLAP, &error))
+                    ASSERT_OK(
+                        ferry_copy_batch(instance, mixed.copies.data(), mixed.copies.size(), check_overlap, &error))
                         << describe(error) << " at " << error.index;
                 } else {
-                    ASSERT_OK(
-                        ferry_copy_batch_async(instance, mixed.copies.data(), mixed.copies.size(), 0, stream, &error))
+                    ASSERT_OK(ferry_copy_batch_async(instance, mixed.copies.data(), mixed.copies.size(), nullptr,
+                                                     stream, nullptr, &error))
                         << describe(error) << " at " << error.index;
                     wait();
                 }
@@ -266,33 +267,30 @@ TEST_F(batch, a_table_in_flight_is_not_reused_after_the_failure_of_another_conte
 
 TEST_F(batch, an_empty_batch_and_empty_copies_succeed) {
     test_place device(place_kind::device, {.width = 64});
-    EXPECT_OK(ferry_copy_batch(basic.get(), nullptr, 0, 0, nullptr));
-    EXPECT_OK(ferry_copy_pieces(basic.get(), nullptr, nullptr, nullptr, 0, 0, nullptr));
-    EXPECT_OK(ferry_copy_batch_async(basic.get(), nullptr, 0, 0, stream, nullptr));
-    EXPECT_OK(ferry_copy_pieces_async(basic.get(), nullptr, nullptr, nullptr, 0, 0, stream, nullptr));
+    EXPECT_OK(ferry_copy_batch(basic.get(), nullptr, 0, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), nullptr, nullptr, nullptr, 0, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_batch_async(basic.get(), nullptr, 0, nullptr, stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), nullptr, nullptr, nullptr, 0, nullptr, stream, nullptr, nullptr));
     piece_batch pieces;
     pieces.add(0, 0, 0);
     pieces.add(1, device.address(), 0);
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
-        EXPECT_OK(pieces.copy(instance, FERRY_BATCH_CHECK_OVERLAP));
+        EXPECT_OK(pieces.copy(instance, check_overlap));
         EXPECT_OK(pieces.copy_async(instance, stream));
     }
     const ferry_copy_desc nothing = {};
-    EXPECT_OK(ferry_copy_batch(basic.get(), &nothing, 1, FERRY_BATCH_CHECK_OVERLAP, nullptr));
+    EXPECT_OK(ferry_copy_batch(basic.get(), &nothing, 1, check_overlap, nullptr));
 }
 
-TEST_F(batch, null_arrays_and_unknown_flags_are_refused) {
+TEST_F(batch, null_arrays_are_refused) {
     ferry_error_info error = new_error();
     const std::uint64_t one = 1;
-    EXPECT_EQ(ferry_copy_batch(nullptr, nullptr, 0, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_batch(basic.get(), nullptr, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, &one, nullptr, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, nullptr, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, &one, &one, 1, 0, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    for (const std::uint32_t flags : {4u, 0x80000000u, FERRY_COPY_URGENT, FERRY_BATCH_UPDATABLE | 0u})
-        expect_refusal(ferry_copy_pieces_async(basic.get(), &one, &one, &one, 0, flags, stream, &error), error,
-                       FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS);
-    expect_refusal(ferry_copy_pieces(basic.get(), &one, &one, &one, UINT64_MAX / 2, 0, &error), error,
+    EXPECT_EQ(ferry_copy_batch(nullptr, nullptr, 0, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_batch(basic.get(), nullptr, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, &one, nullptr, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, nullptr, &one, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, &one, &one, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    expect_refusal(ferry_copy_pieces(basic.get(), &one, &one, &one, UINT64_MAX / 2, nullptr, &error), error,
                    FERRY_ERROR_OUT_OF_MEMORY, FERRY_SIDE_NONE, FERRY_FIELD_NONE);
 }
 
@@ -335,18 +333,18 @@ TEST_F(batch, a_bad_piece_is_refused_with_its_index_before_anything_is_enqueued)
                 for (const bool is_synchronous : {false, true}) {
                     ferry_error_info error = new_error();
                     const std::int32_t status =
-                        is_described
-                            ? is_synchronous
-                                  ? ferry_copy_batch(instance, copies.data(), copies.size(), 0, &error)
-                                  : ferry_copy_batch_async(instance, copies.data(), copies.size(), 0, stream, &error)
-                        : is_synchronous ? pieces.copy(instance, 0, &error)
-                                         : pieces.copy_async(instance, stream, 0, &error);
+                        is_described     ? is_synchronous
+                                               ? ferry_copy_batch(instance, copies.data(), copies.size(), nullptr, &error)
+                                               : ferry_copy_batch_async(instance, copies.data(), copies.size(), nullptr,
+                                                                        stream, nullptr, &error)
+                            : is_synchronous ? pieces.copy(instance, {}, &error)
+                                         : pieces.copy_async(instance, stream, {}, &error);
                     EXPECT_STREQ(ferry_status_name(status), ferry_status_name(one.status)) << describe(error);
                     EXPECT_EQ(error.side, one.side) << describe(error);
                     EXPECT_EQ(error.index, index);
                     ferry_prepared *prepared = nullptr;
                     error = new_error();
-                    EXPECT_EQ(pieces.prepare(instance, stream, 0, &prepared, &error), one.status);
+                    EXPECT_EQ(pieces.prepare(instance, stream, {}, &prepared, &error), one.status);
                     EXPECT_EQ(error.index, index);
                     EXPECT_EQ(prepared, nullptr);
                 }
@@ -356,7 +354,7 @@ TEST_F(batch, a_bad_piece_is_refused_with_its_index_before_anything_is_enqueued)
     EXPECT_TRUE(host.read() == host.picture());
 }
 
-// ---- Copies that the instance's flags force onto a route that cannot serve them
+// ---- Copies that the instance's options force onto a route that cannot serve them
 
 struct end_of_piece {
     place_kind kind;
@@ -418,18 +416,19 @@ std::vector<end_of_piece> ends_of_pieces() {
 }
 
 TEST_F(batch, a_piece_is_refused_if_the_forced_route_does_not_serve_a_single_copy_of_it) {
-    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_RELAY}) {
+    for (const how &forced : {by_staging, by_kernel, by_relay}) {
         ferry_options options = options_under_test();
-        options.copy_flags = flags;
+        options.copy_options = forced;
         const instance_owner instance = open_or_fail(options);
         for (const end_of_piece &from : ends_of_pieces())
             for (const end_of_piece &to : ends_of_pieces()) {
-                SCOPED_TRACE(testing::Message() << "flags " << flags << ": " << name_of(from.kind) << from.device
-                                                << " to " << name_of(to.kind) << to.device);
+                SCOPED_TRACE(testing::Message() << forced << ": " << name_of(from.kind) << from.device << " to "
+                                                << name_of(to.kind) << to.device);
                 const test_place source(from.kind, {.width = half_refused::size}, from.device);
                 const test_place destination(to.kind, {.width = half_refused::size}, to.device);
-                const std::int32_t single = ferry_copy_bytes_async(
-                    instance.get(), destination.address(), source.address(), half_refused::size, stream, nullptr);
+                const std::int32_t single =
+                    ferry_copy_bytes_async(instance.get(), destination.address(), source.address(), half_refused::size,
+                                           nullptr, stream, nullptr, nullptr);
                 EXPECT_OK(raw().cuStreamSynchronize(stream));
                 if (single == FERRY_ERROR_ROUTE)
                     EXPECT_TRUE(is_route_refused(instance.get(), stream, from, to));
@@ -444,11 +443,9 @@ TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and
     struct pair {
         end_of_piece ends[2];
     };
-    for (const std::uint32_t flags :
-         {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS, FERRY_COPY_BY_KERNEL,
-          FERRY_COPY_BY_RELAY, FERRY_COPY_BY_RELAY | FERRY_COPY_NO_KERNELS}) {
+    for (const how &forced : {by_staging, by_staging | no_kernels, by_kernel, by_relay, by_relay | no_kernels}) {
         ferry_options options = options_under_test();
-        options.copy_flags = flags;
+        options.copy_options = forced;
         const instance_owner instance = open_or_fail(options);
         std::vector<pair> served, refused;
         for (const end_of_piece &from : ends)
@@ -458,12 +455,11 @@ TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and
         for (const pair &one : served)
             for (const pair &other : refused)
                 for (const bool is_refused_first : {false, true}) {
-                    SCOPED_TRACE(testing::Message()
-                                 << "flags " << flags << ": " << name_of(one.ends[0].kind) << one.ends[0].device
-                                 << " to " << name_of(one.ends[1].kind) << one.ends[1].device
-                                 << ", and refused: " << name_of(other.ends[0].kind) << other.ends[0].device << " to "
-                                 << name_of(other.ends[1].kind) << other.ends[1].device
-                                 << (is_refused_first ? ", first" : ""));
+                    SCOPED_TRACE(testing::Message() << forced << ": " << name_of(one.ends[0].kind) << one.ends[0].device
+                                                    << " to " << name_of(one.ends[1].kind) << one.ends[1].device
+                                                    << ", and refused: " << name_of(other.ends[0].kind)
+                                                    << other.ends[0].device << " to " << name_of(other.ends[1].kind)
+                                                    << other.ends[1].device << (is_refused_first ? ", first" : ""));
                     const half_refused both(one.ends, other.ends, is_refused_first);
                     const piece_batch &pieces = both.pieces;
                     ferry_prepared *prepared = nullptr;
@@ -475,15 +471,15 @@ TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and
                         EXPECT_EQ(status, FERRY_ERROR_ROUTE) << describe(error);
                         EXPECT_EQ(error.index, both.refused_index) << describe(error);
                     };
-                    expect_refused(pieces.copy_async(instance.get(), stream, 0, &error));
-                    expect_refused(pieces.copy(instance.get(), 0, &error));
-                    expect_refused(
-                        ferry_copy_batch_async(instance.get(), both.copies.data(), count, 0, stream, &error));
-                    expect_refused(pieces.prepare(instance.get(), stream, 0, &prepared, &error));
-                    expect_refused(pieces.prepare(instance.get(), stream, FERRY_BATCH_UPDATABLE, &prepared, &error));
+                    expect_refused(pieces.copy_async(instance.get(), stream, {}, &error));
+                    expect_refused(pieces.copy(instance.get(), {}, &error));
+                    expect_refused(ferry_copy_batch_async(instance.get(), both.copies.data(), count, nullptr, stream,
+                                                          nullptr, &error));
+                    expect_refused(pieces.prepare(instance.get(), stream, {}, &prepared, &error));
+                    expect_refused(pieces.prepare(instance.get(), stream, forced | updatable, &prepared, &error));
                     expect_refused(ferry_copy_pieces_explain_async(instance.get(), pieces.to.data(), pieces.from.data(),
-                                                                   pieces.sizes.data(), count, 0, stream, &explanation,
-                                                                   &error));
+                                                                   pieces.sizes.data(), count, nullptr, stream,
+                                                                   &explanation, &error));
                     EXPECT_EQ(prepared, nullptr);
                     wait();
                     both.expect_untouched();
@@ -512,14 +508,18 @@ TEST_F(batch, a_failed_memory_query_reports_the_index_of_its_copy) {
         const char *name;
         std::function<std::int32_t()> call;
     } calls[] = {
-        {"ferry_copy_batch", [&] { return ferry_copy_batch(instance.get(), copies.data(), count, 0, &error); }},
+        {"ferry_copy_batch", [&] { return ferry_copy_batch(instance.get(), copies.data(), count, nullptr, &error); }},
         {"ferry_copy_batch_async",
-         [&] { return ferry_copy_batch_async(instance.get(), copies.data(), count, 0, stream, &error); }},
-        {"ferry_copy_pieces", [&] { return pieces.copy(instance.get(), 0, &error); }},
-        {"ferry_copy_pieces_async", [&] { return pieces.copy_async(instance.get(), stream, 0, &error); }},
+         [&] {
+             return ferry_copy_batch_async(instance.get(), copies.data(), count, nullptr, stream, nullptr, &error);
+         }},
+        {"ferry_copy_pieces", [&] { return pieces.copy(instance.get(), {}, &error); }},
+        {"ferry_copy_pieces_async", [&] { return pieces.copy_async(instance.get(), stream, {}, &error); }},
         {"ferry_prepared_create",
-         [&] { return ferry_prepared_create(instance.get(), copies.data(), count, 0, stream, &prepared, &error); }},
-        {"ferry_prepared_create_pieces", [&] { return pieces.prepare(instance.get(), stream, 0, &prepared, &error); }},
+         [&] {
+             return ferry_prepared_create(instance.get(), copies.data(), count, nullptr, stream, &prepared, &error);
+         }},
+        {"ferry_prepared_create_pieces", [&] { return pieces.prepare(instance.get(), stream, {}, &prepared, &error); }},
     };
     for (const auto &each : calls) {
         SCOPED_TRACE(each.name);
@@ -551,7 +551,7 @@ TEST_F(batch, a_failed_memory_query_reports_the_index_of_its_copy) {
 
 TEST_F(batch, the_index_of_a_refused_copy_counts_merged_pieces) {
     ferry_options options = options_under_test();
-    options.copy_flags = FERRY_COPY_BY_KERNEL;
+    options.copy_options = by_kernel;
     const instance_owner instance = open_or_fail(options);
     const test_place device(place_kind::device, {.width = 1000}), pinned(place_kind::pinned, {.width = 1000}),
         pageable(place_kind::pageable, {.width = 1000});
@@ -569,16 +569,16 @@ TEST_F(batch, the_index_of_a_refused_copy_counts_merged_pieces) {
         add(pageable, 50 * i, 50, 1); // merged, and refused
     add(pinned, 500, 50, 4);
     ferry_error_info error = new_error();
-    EXPECT_EQ(ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), 0, stream, &error),
+    EXPECT_EQ(ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), nullptr, stream, nullptr, &error),
               FERRY_ERROR_ROUTE);
     EXPECT_EQ(error.index, 4u) << describe(error);
 }
 
 TEST_F(batch, forced_staging_of_unreadable_memory_is_refused_before_readable_pieces_are_copied) {
     if (!raw().cuLibraryLoadData) GTEST_SKIP() << "without kernels nothing is staged";
-    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS}) {
+    for (const how &forced : {by_staging, by_staging | no_kernels}) {
         ferry_options options = options_under_test();
-        options.copy_flags = flags;
+        options.copy_options = forced;
         const instance_owner instance = open_or_fail(options);
         const mapped_memory none(4096, page_access::none);
         test_place source(place_kind::pageable, {.width = 4096}), destination(place_kind::device, {.width = 2 * 4096});
@@ -589,8 +589,8 @@ TEST_F(batch, forced_staging_of_unreadable_memory_is_refused_before_readable_pie
         pieces.add(destination.address() + 4096, none.address(), 4096);
         ferry_prepared *prepared = nullptr;
         ferry_error_info error = new_error();
-        EXPECT_EQ(pieces.copy_async(instance.get(), stream, 0, &error), FERRY_ERROR_ROUTE);
-        EXPECT_EQ(pieces.prepare(instance.get(), stream, 0, &prepared, &error), FERRY_ERROR_ROUTE);
+        EXPECT_EQ(pieces.copy_async(instance.get(), stream, {}, &error), FERRY_ERROR_ROUTE);
+        EXPECT_EQ(pieces.prepare(instance.get(), stream, {}, &prepared, &error), FERRY_ERROR_ROUTE);
         wait();
         EXPECT_TRUE(destination.read() == destination.picture());
     }
@@ -609,7 +609,8 @@ TEST_F(batch, a_bad_descriptor_is_refused_with_its_index_and_field) {
         void (*spoil)(ferry_copy_desc &);
         std::int32_t status, side, field;
     } bad[] = {
-        {[](ferry_copy_desc &copy) { copy.flags = 0x80; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS},
+        {[](ferry_copy_desc &copy) { copy.reserved[1] = 0x80; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
+         FERRY_FIELD_RESERVED},
         {[](ferry_copy_desc &copy) { copy.source.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND},
         {[](ferry_copy_desc &copy) { copy.destination.device = 99; }, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
          FERRY_FIELD_DEVICE},
@@ -620,7 +621,7 @@ TEST_F(batch, a_bad_descriptor_is_refused_with_its_index_and_field) {
         std::vector<ferry_copy_desc> copies = good;
         one.spoil(copies[5]);
         ferry_error_info error = new_error();
-        expect_refusal(ferry_copy_batch(basic.get(), copies.data(), copies.size(), 0, &error), error, one.status,
+        expect_refusal(ferry_copy_batch(basic.get(), copies.data(), copies.size(), nullptr, &error), error, one.status,
                        one.side, one.field);
         EXPECT_EQ(error.index, 5u);
     }
@@ -628,7 +629,7 @@ TEST_F(batch, a_bad_descriptor_is_refused_with_its_index_and_field) {
     copies[6] = describe_copy(host.describe(statement::stated, {.y = 6}),
                               array.describe(statement::stated, {.x = 8, .y = 6}), 60);
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_batch(basic.get(), copies.data(), copies.size(), 0, &error), error,
+    expect_refusal(ferry_copy_batch(basic.get(), copies.data(), copies.size(), nullptr, &error), error,
                    FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_X);
     EXPECT_EQ(error.index, 6u);
     EXPECT_TRUE(device.read() == device.picture());
@@ -640,11 +641,11 @@ TEST_F(batch, full_checks_verify_the_stated_kinds) {
     for (std::uint64_t i = 0; i < 4; ++i)
         copies.push_back(describe_copy(host.describe(statement::stated, {.x = 64 * i}),
                                        device.describe(statement::stated, {.x = 64 * i}), 32));
-    ASSERT_OK(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, nullptr));
+    ASSERT_OK(ferry_copy_batch(full.get(), copies.data(), copies.size(), nullptr, nullptr));
     copies[2].destination.kind = FERRY_KIND_HOST;
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_batch(full.get(), copies.data(), copies.size(), 0, &error), error, FERRY_ERROR_OTHER_KIND,
-                   FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    expect_refusal(ferry_copy_batch(full.get(), copies.data(), copies.size(), nullptr, &error), error,
+                   FERRY_ERROR_OTHER_KIND, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
     EXPECT_EQ(error.index, 2u);
 }
 
@@ -669,7 +670,7 @@ TEST_F(batch, overlap_between_copies_is_found_on_request) {
     for (const auto &one : cases) {
         SCOPED_TRACE(one.what);
         ferry_error_info error = new_error();
-        const std::int32_t status = one.pieces.copy(basic.get(), FERRY_BATCH_CHECK_OVERLAP, &error);
+        const std::int32_t status = one.pieces.copy(basic.get(), check_overlap, &error);
         if (!one.is_found) {
             EXPECT_OK(status) << describe(error);
             continue;
@@ -693,13 +694,13 @@ TEST_F(batch, columns_of_one_image_interleave_without_overlap) {
             columns.push_back(describe_copy(host.describe(statement::stated, {.x = x}),
                                             image.describe(statement::stated, {.x = x}), 8, 16));
         ferry_error_info error = new_error();
-        ASSERT_OK(ferry_copy_batch(basic.get(), columns.data(), columns.size(), FERRY_BATCH_CHECK_OVERLAP, &error))
+        ASSERT_OK(ferry_copy_batch(basic.get(), columns.data(), columns.size(), check_overlap, &error))
             << describe(error);
         reference_copy(host, {}, image, {}, 64, 16, 1);
         EXPECT_TRUE(image.read() == image.picture());
         columns[5].destination.x -= 4;
-        expect_refusal(ferry_copy_batch(basic.get(), columns.data(), columns.size(), FERRY_BATCH_CHECK_OVERLAP, &error),
-                       error, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
+        expect_refusal(ferry_copy_batch(basic.get(), columns.data(), columns.size(), check_overlap, &error), error,
+                       FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
         EXPECT_EQ(error.index, 5u);
         EXPECT_EQ(error.limit, 4u);
     }
@@ -748,9 +749,11 @@ TEST_F(batch, a_batch_runs_after_earlier_and_before_later_work_on_its_stream) {
     warm_up(basic.get());
     {
         gate held(on);
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), first.address(), size, on, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), first.address(), size, nullptr, on, nullptr,
+                                         nullptr));
         ASSERT_OK(down.copy_async(basic.get(), on));
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), last.address(), size, on, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(basic.get(), middle.address(), last.address(), size, nullptr, on, nullptr, nullptr));
         EXPECT_TRUE(last.read() == last.picture()) << "nothing may run behind the gate";
     }
     ASSERT_OK(raw().cuStreamSynchronize(on));
@@ -795,7 +798,7 @@ TEST_F(batch, pieces_may_cross_registrations_and_pageable_memory) {
         pieces.add(device.address() + 4 * page, base + page - 7, 14);
         pieces.add(device.address() + 5 * page, base + 3 * page, 64);
         ferry_error_info error = new_error();
-        EXPECT_OK(pieces.copy(instance, 0, &error)) << describe(error) << " at " << error.index;
+        EXPECT_OK(pieces.copy(instance, {}, &error)) << describe(error) << " at " << error.index;
         const bytes copied = device.read();
         for (std::size_t i = 0; i < 3; ++i)
             EXPECT_EQ(0, std::memcmp(copied.data() + (pieces.to[i] - device.address()),
@@ -843,10 +846,10 @@ TEST_F(batch, a_prepared_batch_can_be_launched_repeatedly_on_any_stream_of_its_d
             SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
             scattered pieces(from, to, 300, 90, seed++);
             prepared_owner prepared;
-            ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+            ASSERT_OK(pieces.batch.prepare(basic.get(), stream, {}, &prepared.handle));
             for (CUstream const on : {stream, other.handle, CUstream{}, CU_STREAM_PER_THREAD}) {
                 pieces.source.fill(seed++);
-                ASSERT_OK(ferry_prepared_launch(prepared.handle, on, nullptr));
+                ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, on, nullptr, nullptr));
                 ASSERT_OK(raw().cuStreamSynchronize(on));
                 pieces.expect_copied();
             }
@@ -856,9 +859,9 @@ TEST_F(batch, a_prepared_batch_can_be_launched_repeatedly_on_any_stream_of_its_d
 TEST_F(batch, a_prepared_batch_of_descriptors_can_be_launched) {
     mixture mixed(11);
     prepared_owner prepared;
-    ASSERT_OK(ferry_prepared_create(basic.get(), mixed.copies.data(), mixed.copies.size(), FERRY_BATCH_CHECK_OVERLAP,
-                                    nullptr, &prepared.handle, nullptr));
-    ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+    ASSERT_OK(ferry_prepared_create(basic.get(), mixed.copies.data(), mixed.copies.size(), check_overlap, nullptr,
+                                    &prepared.handle, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
     wait();
     mixed.expect_copied();
     EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
@@ -867,11 +870,11 @@ TEST_F(batch, a_prepared_batch_of_descriptors_can_be_launched) {
 
 TEST_F(batch, an_empty_prepared_batch_does_nothing) {
     prepared_owner prepared;
-    ASSERT_OK(ferry_prepared_create(basic.get(), nullptr, 0, 0, stream, &prepared.handle, nullptr));
-    EXPECT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+    ASSERT_OK(ferry_prepared_create(basic.get(), nullptr, 0, nullptr, stream, &prepared.handle, nullptr));
+    EXPECT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
     EXPECT_OK(ferry_prepared_destroy(nullptr, nullptr));
-    EXPECT_EQ(ferry_prepared_launch(nullptr, stream, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_prepared_create(basic.get(), nullptr, 0, 0, stream, nullptr, nullptr),
+    EXPECT_EQ(ferry_prepared_launch(nullptr, nullptr, stream, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_prepared_create(basic.get(), nullptr, 0, nullptr, stream, nullptr, nullptr),
               FERRY_ERROR_INVALID_ARGUMENT);
 }
 
@@ -879,21 +882,21 @@ TEST_F(batch, a_prepared_batch_is_refused_on_streams_of_another_device) {
     if (device_count() < 2) GTEST_SKIP() << "needs two devices";
     scattered pieces(place_kind::pinned, place_kind::device, 10, 90, 750);
     prepared_owner prepared;
-    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, {}, &prepared.handle));
     const other_device other;
     const made_current as(other);
     const test_stream elsewhere;
     ferry_error_info error = new_error();
-    expect_refusal(ferry_prepared_launch(prepared.handle, elsewhere, &error), error, FERRY_ERROR_DEVICE,
-                   FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
+    expect_refusal(ferry_prepared_launch(prepared.handle, nullptr, elsewhere, nullptr, &error), error,
+                   FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
 }
 
 TEST_F(batch, a_prepared_batch_may_be_destroyed_while_its_launches_are_in_flight) {
     scattered pieces(place_kind::pinned, place_kind::device, 1000, 90, 760);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared));
+    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, {}, &prepared));
     for (int i = 0; i < 20; ++i)
-        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     wait();
     pieces.expect_copied();
@@ -937,9 +940,9 @@ TEST_F(batch, new_addresses_apply_to_later_launches) {
             SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
             pages cache(from, to, 500, seed++);
             prepared_owner prepared;
-            ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_UPDATABLE, &prepared.handle));
+            ASSERT_OK(cache.batch.prepare(basic.get(), stream, updatable, &prepared.handle));
             for (int step = 0; step < 3; ++step) {
-                ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+                ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
                 wait();
                 cache.expect_copied();
                 cache.shuffle(seed++);
@@ -957,9 +960,9 @@ TEST_F(batch, a_graph_of_a_changeable_batch_reads_its_current_addresses_or_is_re
                                    {place_kind::device, place_kind::device}}) {
         pages cache(from, to, 600, seed++);
         prepared_owner prepared;
-        ASSERT_OK(cache.batch.prepare(basic.get(), stream, FERRY_BATCH_UPDATABLE, &prepared.handle));
+        ASSERT_OK(cache.batch.prepare(basic.get(), stream, updatable, &prepared.handle));
         captured_graph graph(stream);
-        const std::int32_t status = ferry_prepared_launch(prepared.handle, stream, nullptr);
+        const std::int32_t status = ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr);
         EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
                   FERRY_ERROR_CAPTURE);
         graph.end();
@@ -980,9 +983,9 @@ TEST_F(batch, a_captured_prepared_batch_copies_at_every_launch_of_the_graph) {
     for (const std::size_t count : {5, 700}) {
         scattered pieces(place_kind::pinned, place_kind::device, count, 100, seed++);
         prepared_owner prepared;
-        ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+        ASSERT_OK(pieces.batch.prepare(basic.get(), stream, {}, &prepared.handle));
         captured_graph graph(stream);
-        ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+        ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
         graph.end();
         for (int round = 0; round < 2; ++round) {
             pieces.source.fill(seed++);
@@ -996,8 +999,7 @@ TEST_F(batch, bad_new_addresses_are_refused_with_their_index_and_the_old_address
     pages cache(place_kind::pinned, place_kind::device, 300, 970);
     test_place elsewhere(place_kind::pinned, {.width = 4096});
     prepared_owner prepared;
-    ASSERT_OK(
-        cache.batch.prepare(basic.get(), stream, FERRY_BATCH_UPDATABLE | FERRY_BATCH_CHECK_OVERLAP, &prepared.handle));
+    ASSERT_OK(cache.batch.prepare(basic.get(), stream, updatable | check_overlap, &prepared.handle));
     const struct {
         const char *what;
         std::uint64_t to;
@@ -1021,7 +1023,7 @@ TEST_F(batch, bad_new_addresses_are_refused_with_their_index_and_the_old_address
             EXPECT_STREQ(ferry_status_name(status), ferry_status_name(one.status)) << describe(error);
         EXPECT_EQ(error.index, 7u);
     }
-    ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
     wait();
     cache.expect_copied();
 }
@@ -1086,9 +1088,9 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                 expect_told(all.copy(instance.get()));
                 EXPECT_OK(raw().cuCtxSynchronize());
                 ferry_prepared *prepared = nullptr;
-                expect_told(all.prepare(instance.get(), stream, FERRY_BATCH_UPDATABLE, &prepared));
+                expect_told(all.prepare(instance.get(), stream, updatable, &prepared));
                 if (prepared) {
-                    expect_told(ferry_prepared_launch(prepared, stream, nullptr));
+                    expect_told(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
                     expect_told(
                         ferry_prepared_set_addresses(prepared, all.to.data(), all.from.data(), stream, nullptr));
                     expect_told(ferry_prepared_destroy(prepared, nullptr));
@@ -1109,29 +1111,29 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
 
 // Each box needs a call of its own. The test waits only for the batch.
 TEST_F(batch, a_synchronous_batch_that_fails_midway_waits_and_completes_each_other_copy_or_does_not_begin_it) {
-    constexpr std::uint64_t size = 1 << 20;
+    constexpr std::uint64_t width = 1 << 19, height = 2;
+    constexpr grid shape = {.width = width, .height = height, .row_pitch = width + 64};
     constexpr int count = 6, refused = 4;
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     std::vector<std::unique_ptr<test_place>> sources, destinations;
     std::vector<ferry_copy_desc> copies;
     for (int i = 0; i < count; ++i) {
-        sources.push_back(std::make_unique<test_place>(place_kind::device, grid{.width = size}));
-        destinations.push_back(std::make_unique<test_place>(place_kind::pinned, grid{.width = size}));
+        sources.push_back(std::make_unique<test_place>(place_kind::device, shape));
+        destinations.push_back(std::make_unique<test_place>(place_kind::pinned, shape));
         sources[i]->fill(10 + i);
         destinations[i]->fill(20 + i);
-        copies.push_back(
-            describe_copy(sources[i]->describe(statement::stated), destinations[i]->describe(statement::stated), size));
-        copies[i].flags = FERRY_COPY_BY_DRIVER;
+        copies.push_back(describe_copy(sources[i]->describe(statement::stated),
+                                       destinations[i]->describe(statement::stated), width, height));
     }
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_INVALID_VALUE, refused);
-    EXPECT_EQ(ferry_copy_batch(instance.get(), copies.data(), copies.size(), 0, nullptr),
+    EXPECT_EQ(ferry_copy_batch(instance.get(), copies.data(), copies.size(), by_driver, nullptr),
               FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_VALUE));
     driver.heal();
     for (int i = 0; i < count; ++i) {
         const bytes now = destinations[i]->read();
         const bool is_untouched = now == destinations[i]->picture();
-        reference_copy(*sources[i], {}, *destinations[i], {}, size, 1, 1);
+        reference_copy(*sources[i], {}, *destinations[i], {}, width, height, 1);
         EXPECT_TRUE(is_untouched || now == destinations[i]->picture()) << "copy " << i << " was made in part";
         EXPECT_EQ(is_untouched, i >= refused - 1) << "copy " << i;
     }
@@ -1179,7 +1181,7 @@ TEST_F(batch, a_failed_allocation_is_reported_and_the_next_batch_works) {
         scattered pieces(place_kind::pinned, place_kind::device, 300, 60, 1020);
         for (long nth = 1; nth < 12; ++nth) {
             memory.fail_at = memory.calls + nth;
-            const std::int32_t status = pieces.batch.copy_async(instance.get(), stream, FERRY_BATCH_CHECK_OVERLAP);
+            const std::int32_t status = pieces.batch.copy_async(instance.get(), stream, check_overlap);
             EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_OUT_OF_MEMORY) << ferry_status_name(status);
         }
         memory.fail_at = 0;
@@ -1211,13 +1213,13 @@ TEST_F(batch, threads_copy_batches_at_the_same_time) {
 TEST_F(batch, threads_launch_one_prepared_batch_at_the_same_time) {
     scattered pieces(place_kind::device, place_kind::device, 300, 80, 1200);
     prepared_owner prepared;
-    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, 0, &prepared.handle));
+    ASSERT_OK(pieces.batch.prepare(basic.get(), stream, {}, &prepared.handle));
     std::vector<std::thread> threads;
     for (int thread = 0; thread < 4; ++thread)
         threads.emplace_back([&] {
             const made_current as(context); // one stream for all threads, because they write the same memory
             for (int round = 0; round < 10; ++round)
-                ASSERT_OK(ferry_prepared_launch(prepared.handle, stream, nullptr));
+                ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
         });
     for (std::thread &thread : threads)
@@ -1234,9 +1236,9 @@ TEST_F(batch, a_device_that_does_not_exist_is_refused_as_such_in_a_thread_withou
     copy.width = sizeof to;
     const made_current none(nullptr);
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_batch(basic.get(), &copy, 1, 0, &error), error, FERRY_ERROR_DEVICE,
+    expect_refusal(ferry_copy_batch(basic.get(), &copy, 1, nullptr, &error), error, FERRY_ERROR_DEVICE,
                    FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
-    expect_refusal(ferry_copy(basic.get(), &copy, &error), error, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
+    expect_refusal(ferry_copy(basic.get(), &copy, nullptr, &error), error, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION,
                    FERRY_FIELD_DEVICE);
 }
 

@@ -12,6 +12,7 @@
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/piece_batch.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
@@ -156,7 +157,7 @@ TEST_F(broadcasts, synchronous_batches_are_complete_on_return) {
         copy.width = size;
         copies.push_back(copy);
     }
-    ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), 0, nullptr));
+    ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, nullptr));
     expect_on_all(sent);
 }
 
@@ -236,7 +237,7 @@ TEST_F(broadcasts, a_refused_batch_names_the_copy_and_enqueues_nothing) {
         piece_batch pieces = pieces_to_all(at(sent), size);
         one.spoil(pieces);
         ferry_error_info error = new_error();
-        EXPECT_EQ(pieces.copy_async(counted.get(), stream, FERRY_BATCH_CHECK_OVERLAP, &error), one.status);
+        EXPECT_EQ(pieces.copy_async(counted.get(), stream, check_overlap, &error), one.status);
         EXPECT_EQ(error.index, pieces.to.size() - 1);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         expect_on_all(bytes(one.room, std::byte{0x11}));
@@ -316,9 +317,9 @@ TEST_F(broadcasts, batches_of_large_copies_allocate_nothing_once_warm) {
         const std::uint64_t from[] = {at(pinned), at(pinned) + apart};
         long warm = 0;
         for (int round = 0; round < 4; ++round) {
-            ASSERT_OK(ferry_copy_pieces_async(instance.get(), to, from, sizes, 2, 0, stream, nullptr));
+            ASSERT_OK(ferry_copy_pieces_async(instance.get(), to, from, sizes, 2, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            ASSERT_OK(ferry_copy_pieces(instance.get(), to, from, sizes, 2, 0, nullptr));
+            ASSERT_OK(ferry_copy_pieces(instance.get(), to, from, sizes, 2, nullptr, nullptr));
             if (round == 1) warm = memory.calls;
         }
         EXPECT_EQ(memory.calls, warm) << apart;
@@ -350,9 +351,9 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
         const std::uint64_t ends[] = {pieces.to[0], pieces.to[0] + parts}, starts[] = {at(sent), at(pinned)},
                             each[] = {parts, parts};
         std::memcpy(pinned.address, sent.data() + parts, parts);
-        ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, 0, nullptr));
+        ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, nullptr, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
-        // A copy with flags of its own
+        // With options
         stations[0].write(bytes(size));
         ferry_copy_desc described[2] = {};
         for (std::size_t i = 0; i < 2; ++i) {
@@ -360,13 +361,25 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
             described[i].destination.address = ends[i];
             described[i].width = parts;
         }
-        described[0].flags = 4u << FERRY_COPY_MAX_SMS_SHIFT;
-        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
+        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, max_sms(4), nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
         // A copy that begins in registered memory and continues in pageable memory
         stations[0].write(bytes(size));
         described[0].source.address = at(begun);
-        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, 0, nullptr));
+        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, max_sms(4), nullptr));
+        EXPECT_TRUE(stations[0].read() == sent);
+        // Boxes, which have a call each: every second row of either memory
+        stations[0].write(bytes(size));
+        std::memcpy(pinned.address, sent.data(), size);
+        constexpr std::uint64_t row = 8192;
+        for (std::size_t i = 0; i < 2; ++i) {
+            described[i].source.address = (i == 0 ? at(sent) : at(pinned)) + i * row;
+            described[i].destination.address = ends[0] + i * row;
+            described[i].source.row_pitch = described[i].destination.row_pitch = 2 * row;
+            described[i].width = row;
+            described[i].height = size / (2 * row);
+        }
+        ASSERT_OK(ferry_copy_batch(instance.get(), described, 2, max_sms(4), nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
     }
     own.hold(false);
@@ -437,7 +450,8 @@ TEST_F(broadcasts, are_counted_by_the_explanation) {
     copies.back().width = 64;
     ferry_batch_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_copy_batch_explain_async(counted.get(), copies.data(), copies.size(), 0, stream, &told, nullptr));
+    ASSERT_OK(
+        ferry_copy_batch_explain_async(counted.get(), copies.data(), copies.size(), nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.broadcasts.copies, stations.size());
     EXPECT_EQ(told.broadcasts.bytes, size);
     EXPECT_EQ(told.singles.copies + told.batch_calls.copies + told.kernels.copies, 1u);
@@ -480,7 +494,7 @@ TEST_F(broadcasts, a_source_that_is_registered_in_part_is_not_broadcast) {
                         from[] = {source.address(), source.address()}, sizes[] = {size, size};
     ferry_batch_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), to, from, sizes, 2, 0, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), to, from, sizes, 2, nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.broadcasts.copies, 0u);
     ASSERT_OK(broadcast(source.address(), size, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -506,8 +520,8 @@ TEST_F(broadcasts, a_capture_of_the_per_thread_stream_continues) {
 TEST_F(broadcasts, urgent_batches_are_not_broadcast) {
     if (!has_kernels()) GTEST_SKIP() << "without kernels";
     ferry_options options = driver.options();
-    options.copy_flags = FERRY_COPY_URGENT;
-    const instance_owner urgent = open_or_fail(options);
+    options.copy_options = urgent;
+    const instance_owner instance = open_or_fail(options);
     const std::uint64_t size = 4 * megabyte;
     const pinned_memory pinned(size);
     on_all_devices(size);
@@ -515,7 +529,7 @@ TEST_F(broadcasts, urgent_batches_are_not_broadcast) {
                         sizes[] = {size, size};
     ferry_batch_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_copy_pieces_explain_async(urgent.get(), to, from, sizes, 2, 0, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_pieces_explain_async(instance.get(), to, from, sizes, 2, nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.broadcasts.copies, 0u);
     EXPECT_GT(told.kernels.copies, 0u);
 }
@@ -526,11 +540,13 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
     on_all_devices(size + 64);
     const std::uint64_t to[] = {stations[0].address() + size, stations[0].address(), stations[1].address()},
                         from[] = {at(pinned), at(pinned), at(pinned)}, sizes[] = {64, size, size};
-    ASSERT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, 0, stream, nullptr)); // makes the lanes
+    ASSERT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, nullptr, stream, nullptr,
+                                      nullptr)); // makes the lanes
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
     ferry_error_info error = new_error();
-    EXPECT_NE(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, 0, stream, &error), FERRY_SUCCESS);
+    EXPECT_NE(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, nullptr, stream, nullptr, &error),
+              FERRY_SUCCESS);
     EXPECT_GE(error.index, 1u);
     driver.heal();
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -582,7 +598,7 @@ protected:
 TEST_F(dying_broadcasts, when_a_synchronous_call_returns_the_other_devices_have_the_bytes) {
     const made_current in(own);
     ferry_error_info error = new_error();
-    const std::int32_t status = pieces.copy(instance.get(), 0, &error);
+    const std::int32_t status = pieces.copy(instance.get(), {}, &error);
     expect_on_all(host->sent);
     if (status == FERRY_SUCCESS && !doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
@@ -608,7 +624,7 @@ TEST_F(dying_broadcasts, devices_after_a_dead_device_in_a_chain_have_the_bytes_w
         to_others.add(pieces.to[i], source, size);
     pieces = to_others;
     ferry_error_info error = new_error();
-    const std::int32_t status = pieces.copy(instance.get(), 0, &error);
+    const std::int32_t status = pieces.copy(instance.get(), {}, &error);
     expect_on_all(host->sent);
     if (!doomed->is_doomed()) GTEST_SKIP() << "without access no device passes anything on";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
@@ -651,7 +667,7 @@ TEST_F(dying_broadcasts, the_ticket_of_an_asynchronous_broadcast_has_the_status_
     copy.source.address = at(*host);
     copy.destination.address = stations[0].address();
     copy.width = 64;
-    ASSERT_OK(ferry_copy_async(instance.get(), &copy, on, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, on, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr)); // of this copy alone
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     for (const bool is_later : {false, true}) { // a later ticket does not report the death again
@@ -824,7 +840,7 @@ TEST_F(staged_broadcasts, on_an_idle_stream_full_devices_delay_nothing) {
         copy.width = size;
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        ASSERT_OK(ferry_copy_explain_async(instance.get(), &copy, on, &told, nullptr));
+        ASSERT_OK(ferry_copy_explain_async(instance.get(), &copy, nullptr, on, &told, nullptr));
         EXPECT_TRUE(raw().cuStreamQuery(on) == CUDA_SUCCESS || told.staging_delay_ns != 0);
         may_start.set_value();
         EXPECT_OK(raw().cuStreamSynchronize(on));
@@ -884,7 +900,7 @@ TEST_F(staged_broadcasts, when_a_synchronous_call_returns_the_other_devices_have
     const made_current in(own[0]);
     fault_of_launches = launch_fault::bad_address;
     ferry_error_info error = new_error();
-    const std::int32_t status = pieces().copy(instance.get(), 0, &error);
+    const std::int32_t status = pieces().copy(instance.get(), {}, &error);
     if (launches_of_device_1 == 0) GTEST_SKIP() << "the driver was predicted to be faster";
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD) << describe(error);
     EXPECT_EQ(error.index, 1u);

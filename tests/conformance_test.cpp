@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <tuple>
 
+#include "support/how.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -111,22 +112,22 @@ TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
         ++scenes_run;
         test_place source(source_kind, scene.source), destination(destination_kind, scene.destination);
         for (const form form : all_forms) {
-            for (const statement how : {statement::stated, statement::any}) {
+            for (const statement stating : {statement::stated, statement::any}) {
                 SCOPED_TRACE(std::string(scene.name) + " form " + std::to_string(static_cast<int>(form)) + " kinds " +
-                             (how == statement::any ? "any" : "stated"));
+                             (stating == statement::any ? "any" : "stated"));
                 source.fill(seed++);
                 destination.fill(seed++);
                 const ferry_copy_desc copy =
-                    describe_copy(source.describe(how, scene.from), destination.describe(how, scene.to),
+                    describe_copy(source.describe(stating, scene.from), destination.describe(stating, scene.to),
                                   scene.size.width, scene.size.height, scene.size.depth);
-                ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
+                ferry_instance *const instance = stating == statement::any ? full.get() : basic.get();
                 ferry_error_info error = new_error();
                 const CUstream on = form == form::on_a_stream                ? stream
                                     : form == form::on_the_per_thread_stream ? CU_STREAM_PER_THREAD
                                                                              : nullptr;
                 const std::int32_t status = form == form::synchronous
-                                                ? ferry_copy(instance, &copy, &error)
-                                                : ferry_copy_async(instance, &copy, on, nullptr, &error);
+                                                ? ferry_copy(instance, &copy, nullptr, &error)
+                                                : ferry_copy_async(instance, &copy, nullptr, on, nullptr, &error);
                 ASSERT_OK(status) << describe(error);
                 if (form != form::synchronous) {
                     ASSERT_OK(raw().cuStreamSynchronize(on));
@@ -159,11 +160,12 @@ TEST_F(copy_forms, the_short_form_copies_bytes_between_any_addresses) {
             test_place source(from, {.width = 1000}), destination(to, {.width = 1000});
             source.fill(1);
             destination.fill(2);
-            ASSERT_OK(ferry_copy_bytes(basic.get(), destination.address() + 9, source.address() + 4, 801, nullptr));
+            ASSERT_OK(
+                ferry_copy_bytes(basic.get(), destination.address() + 9, source.address() + 4, 801, nullptr, nullptr));
             reference_copy(source, {.x = 4}, destination, {.x = 9}, 801, 1, 1);
             ASSERT_EQ(destination.read(), destination.picture());
             ASSERT_OK(ferry_copy_bytes_async(full.get(), destination.address(), source.address() + 100, 50, nullptr,
-                                             nullptr));
+                                             nullptr, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(nullptr));
             reference_copy(source, {.x = 100}, destination, {}, 50, 1, 1);
             ASSERT_EQ(destination.read(), destination.picture());
@@ -178,7 +180,7 @@ TEST_F(copy_forms, zeroed_descriptor_with_two_addresses_and_a_width_is_a_1d_copy
     copy.source.address = source.address();
     copy.destination.address = destination.address();
     copy.width = 200;
-    ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
     reference_copy(source, {}, destination, {}, 200, 1, 1);
     EXPECT_EQ(destination.read(), destination.picture());
 }
@@ -187,7 +189,7 @@ TEST_F(copy_forms, a_thread_without_a_context_can_copy) {
     test_place source(place_kind::pageable, {.width = 4096}), destination(place_kind::device, {.width = 4096});
     source.fill(1);
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
-    EXPECT_OK(ferry_copy_bytes(basic.get(), destination.address(), source.address(), 4096, nullptr));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), destination.address(), source.address(), 4096, nullptr, nullptr));
     CUcontext current = context;
     EXPECT_OK(raw().cuCtxGetCurrent(&current));
     EXPECT_EQ(current, nullptr);
@@ -205,9 +207,11 @@ TEST_F(copy_forms, async_copies_are_ordered_with_other_work_on_their_stream) {
     for (int round = 0; round < 20; ++round) {
         const auto value = static_cast<unsigned char>(round + 1);
         ASSERT_OK(raw().cuMemsetD8Async(first.address(), value, size, stream));
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), second.address(), first.address(), size, stream, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), second.address(), first.address(), size, nullptr, stream, nullptr,
+                                         nullptr));
         ASSERT_OK(raw().cuMemsetD8Async(first.address(), 0, size, stream));
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), host.address(), second.address(), size, stream, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), host.address(), second.address(), size, nullptr, stream, nullptr,
+                                         nullptr));
         ASSERT_OK(raw().cuMemsetD8Async(second.address(), 0, size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ASSERT_EQ(host.read(), bytes(size, std::byte{value}));
@@ -228,7 +232,7 @@ TEST_F(copy_forms, a_synchronous_copy_has_completed_when_it_returns) {
             source.fill(static_cast<std::uint64_t>(round) + 10);
             pageable.fill(static_cast<std::uint64_t>(round) + 20);
             destination.fill(static_cast<std::uint64_t>(round) + 30);
-            ASSERT_OK(ferry_copy_bytes(basic.get(), destination.address(), from->address(), size, nullptr));
+            ASSERT_OK(ferry_copy_bytes(basic.get(), destination.address(), from->address(), size, nullptr, nullptr));
             ASSERT_OK(
                 raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), destination.address(), size, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -247,8 +251,10 @@ TEST_F(copy_forms, captured_copies_run_when_the_graph_is_launched) {
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(ferry_copy_bytes_async(basic.get(), device.address(), host.address(), 4096, stream, nullptr));
-    EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), device.address(), 4096, stream, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes_async(basic.get(), device.address(), host.address(), 4096, nullptr, stream, nullptr, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes_async(full.get(), back.address(), device.address(), 4096, nullptr, stream, nullptr, nullptr));
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_EQ(back.read(), back.picture()) << "nothing may run before the launch";
@@ -272,8 +278,8 @@ TEST_F(copy_forms, synchronous_copies_leave_captures_on_other_streams_alone) {
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(ferry_copy_bytes(basic.get(), first.address(), pageable.address(), 200000, nullptr));
-    EXPECT_OK(ferry_copy_bytes(full.get(), second.address(), first.address(), 200000, nullptr));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), first.address(), pageable.address(), 200000, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_bytes(full.get(), second.address(), first.address(), 200000, nullptr, nullptr));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -291,7 +297,7 @@ TEST_F(copy_forms, waiting_for_a_ticket_and_querying_it_leave_captures_on_other_
     const ferry_copy_desc copy =
         describe_copy(host.describe(statement::stated), device.describe(statement::stated), 4096);
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(basic.get(), &copy, other, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(basic.get(), &copy, nullptr, other, &ticket, nullptr));
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
@@ -310,7 +316,8 @@ TEST_F(copy_forms, a_copy_completes_even_if_its_stream_is_destroyed_immediately)
     host.fill(1);
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
-    ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), host.address(), 1 << 20, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), host.address(), 1 << 20, nullptr, stream, nullptr,
+                                     nullptr));
     ASSERT_OK(raw().cuStreamDestroy(stream));
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(device.read(), host.picture());
@@ -368,24 +375,23 @@ TEST_P(between_devices, boxes_are_copied_with_and_without_peer_access) {
         ++scenes_run;
         test_place source(source_kind, scene.source, 1), destination(destination_kind, scene.destination, 0);
         const bool is_relayed = source_kind != place_kind::managed && destination_kind != place_kind::managed;
-        for (const auto &[is_synchronous, how, flags] : {std::tuple(true, statement::stated, 0u),
-                                                         {false, statement::stated, 0u},
-                                                         {true, statement::any, 0u},
-                                                         {false, statement::any, 0u},
-                                                         {true, statement::stated, FERRY_COPY_BY_RELAY},
-                                                         {false, statement::any, FERRY_COPY_BY_RELAY}}) {
-            if (is_relayed || flags == 0) {
+        for (const auto &[is_synchronous, stating, options] : {std::tuple(true, statement::stated, how()),
+                                                               {false, statement::stated, how()},
+                                                               {true, statement::any, how()},
+                                                               {false, statement::any, how()},
+                                                               {true, statement::stated, by_relay},
+                                                               {false, statement::any, by_relay}}) {
+            if (is_relayed || !options) {
                 SCOPED_TRACE(scene.name);
                 source.fill(1);
                 destination.fill(2);
-                ferry_copy_desc copy =
-                    describe_copy(source.describe(how, scene.from), destination.describe(how, scene.to),
+                const ferry_copy_desc copy =
+                    describe_copy(source.describe(stating, scene.from), destination.describe(stating, scene.to),
                                   scene.size.width, scene.size.height, scene.size.depth);
-                copy.flags = flags;
-                ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
+                ferry_instance *const instance = stating == statement::any ? full.get() : basic.get();
                 ferry_error_info error = new_error();
-                ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
-                                         : ferry_copy_async(instance, &copy, stream, nullptr, &error))
+                ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, options, &error)
+                                         : ferry_copy_async(instance, &copy, options, stream, nullptr, &error))
                     << ferry::test::describe(error);
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 reference_copy(source, scene.from, destination, scene.to, scene.size.width, scene.size.height,
@@ -430,7 +436,7 @@ TEST_F(two_devices, the_current_context_does_not_matter) {
             for (const auto &[stream, name] : all_streams)
                 for (const CUcontext current : {context, other, CUcontext{nullptr}})
                     for (const bool device_is_known : {true, false})
-                        for (const statement how : {statement::stated, statement::any}) {
+                        for (const statement stating : {statement::stated, statement::any}) {
                             if (!is_supported(kind)) continue;
                             SCOPED_TRACE(testing::Message()
                                          << name_of(kind) << " on " << device << ", " << name << ", current "
@@ -442,12 +448,13 @@ TEST_F(two_devices, the_current_context_does_not_matter) {
                             host.fill(7);
                             ASSERT_OK(raw().cuCtxSetCurrent(current));
                             const auto enqueue = [&, stream = stream](test_place &from, test_place &to) {
-                                ferry_copy_desc copy = describe_copy(from.describe(how), to.describe(how), 4096);
+                                ferry_copy_desc copy =
+                                    describe_copy(from.describe(stating), to.describe(stating), 4096);
                                 if (!device_is_known)
                                     copy.source.device = copy.destination.device = FERRY_DEVICE_UNKNOWN;
                                 ferry_error_info error = new_error();
-                                ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
-                                EXPECT_OK(ferry_copy_async(instance, &copy, stream, nullptr, &error))
+                                ferry_instance *const instance = stating == statement::any ? full.get() : basic.get();
+                                EXPECT_OK(ferry_copy_async(instance, &copy, nullptr, stream, nullptr, &error))
                                     << ferry::test::describe(error);
                                 // A default stream may belong to either context, so the test waits for both.
                                 for (const CUcontext each : {context, other}) {
@@ -463,9 +470,9 @@ TEST_F(two_devices, the_current_context_does_not_matter) {
                             EXPECT_OK(raw().cuCtxGetCurrent(&after));
                             EXPECT_EQ(after, current);
                             EXPECT_EQ(back.read(), host.picture());
-                            ferry_copy_desc copy = describe_copy(twin.describe(how), memory.describe(how), 100);
+                            ferry_copy_desc copy = describe_copy(twin.describe(stating), memory.describe(stating), 100);
                             twin.fill(8);
-                            EXPECT_OK(ferry_copy(basic.get(), &copy, nullptr));
+                            EXPECT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
                             ASSERT_OK(raw().cuCtxSetCurrent(context));
                             reference_copy(twin, {}, host, {}, 100, 1, 1);
                             EXPECT_EQ(memory.read(), host.picture());

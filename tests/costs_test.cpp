@@ -6,6 +6,7 @@
 #include <new>
 
 #include "support/fault_driver.h"
+#include "support/how.h"
 #include "support/system.h"
 #include "support/test_place.h"
 
@@ -74,20 +75,22 @@ TEST_F(costs, a_copy_makes_one_driver_copy_call_and_no_allocation) {
             if (!can_be(from, shape) || !can_be(to, shape)) continue;
             test_place source(from, shape), destination(to, shape);
             for (ferry_instance *const instance : {basic.get(), full.get()})
-                for (const statement how : {statement::stated, statement::any})
+                for (const statement stating : {statement::stated, statement::any})
                     for (const bool is_synchronous : {true, false}) {
-                        const ferry_copy_desc copy = describe_copy(source.describe(how), destination.describe(how), 48);
+                        const ferry_copy_desc copy =
+                            describe_copy(source.describe(stating), destination.describe(stating), 48);
                         ferry_explanation told = {};
                         told.struct_size = sizeof told;
-                        ASSERT_OK(is_synchronous ? ferry_copy_explain(instance, &copy, &told, nullptr)
-                                                 : ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
+                        ASSERT_OK(is_synchronous
+                                      ? ferry_copy_explain(instance, &copy, nullptr, &told, nullptr)
+                                      : ferry_copy_explain_async(instance, &copy, nullptr, stream, &told, nullptr));
                         if (told.route == FERRY_ROUTE_STAGED) continue; // covered by the next test
                         ferry_error_info error = new_error();
                         driver.reset_counts();
                         const long before = allocations;
-                        const std::int32_t status = is_synchronous
-                                                        ? ferry_copy(instance, &copy, &error)
-                                                        : ferry_copy_async(instance, &copy, stream, nullptr, &error);
+                        const std::int32_t status =
+                            is_synchronous ? ferry_copy(instance, &copy, nullptr, &error)
+                                           : ferry_copy_async(instance, &copy, nullptr, stream, nullptr, &error);
                         const long made = allocations - before;
                         ASSERT_OK(status) << describe(error);
                         EXPECT_EQ(made, 0);
@@ -110,24 +113,24 @@ TEST_F(costs, kernel_copies_of_rows_and_explanations_query_each_end_once) {
     const grid shape = {.width = 16, .height = 64, .row_pitch = 64};
     test_place host(place_kind::pinned, shape), device(place_kind::device, shape);
     for (const bool to_device : {true, false})
-        for (const statement how : {statement::stated, statement::any}) {
-            const ferry_place here = host.describe(how), there = device.describe(how);
-            ferry_copy_desc copy = to_device ? describe_copy(here, there, 16, 64) : describe_copy(there, here, 16, 64);
-            copy.flags = FERRY_COPY_BY_KERNEL;
-            ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr)); // which loads the kernels
+        for (const statement stating : {statement::stated, statement::any}) {
+            const ferry_place here = host.describe(stating), there = device.describe(stating);
+            const ferry_copy_desc copy =
+                to_device ? describe_copy(here, there, 16, 64) : describe_copy(there, here, 16, 64);
+            ASSERT_OK(ferry_copy(instance.get(), &copy, by_kernel, nullptr)); // which loads the kernels
             driver.reset_counts();
-            ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr));
+            ASSERT_OK(ferry_copy(instance.get(), &copy, by_kernel, nullptr));
             EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
             EXPECT_LE(driver.calls("cuPointerGetAttributes"), 2);
             ferry_explanation told = {};
             told.struct_size = sizeof told;
             driver.reset_counts();
-            ASSERT_OK(ferry_copy_explain(instance.get(), &copy, &told, nullptr));
+            ASSERT_OK(ferry_copy_explain(instance.get(), &copy, by_kernel, &told, nullptr));
             EXPECT_LE(driver.calls("cuPointerGetAttributes"), 2);
         }
 }
 
-TEST_F(costs, copies_of_a_batch_with_flags_of_their_own_query_each_allocation_once) {
+TEST_F(costs, boxes_of_a_batch_with_options_query_each_allocation_once) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
@@ -137,14 +140,12 @@ TEST_F(costs, copies_of_a_batch_with_flags_of_their_own_query_each_allocation_on
     const grid shape = {.width = 16, .height = 64, .row_pitch = 128};
     test_place host(place_kind::pinned, shape), device(place_kind::device, shape);
     ferry_copy_desc copies[2];
-    for (ferry_copy_desc &copy : copies) {
+    for (ferry_copy_desc &copy : copies)
         copy = describe_copy(host.describe(statement::any), device.describe(statement::any), 16, 64);
-        copy.flags = FERRY_COPY_BY_KERNEL;
-    }
     copies[1].source.x = copies[1].destination.x = 64;
     for (int round = 0; round < 2; ++round) { // the first round loads the kernels
         driver.reset_counts();
-        ASSERT_OK(ferry_copy_batch_async(instance.get(), copies, 2, 0, stream, nullptr));
+        ASSERT_OK(ferry_copy_batch_async(instance.get(), copies, 2, by_kernel, stream, nullptr, nullptr));
         EXPECT_EQ(driver.calls("cuLaunchKernel"), 2);
     }
     EXPECT_EQ(driver.calls("cuPointerGetAttributes"), 2);
@@ -158,19 +159,18 @@ TEST_F(costs, fills_query_their_memory_at_most_once) {
     const bool has_kernels = ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000);
     const grid shape = {.width = 64, .height = 64, .row_pitch = 128};
     for (const place_kind kind : {place_kind::device, place_kind::pinned, place_kind::managed})
-        for (const statement how : {statement::stated, statement::any})
-            for (const bool by_kernel : {true, false}) {
-                if (by_kernel && !has_kernels) continue;
+        for (const statement stating : {statement::stated, statement::any})
+            for (const how &options : {by_kernel, by_driver}) {
+                if (options == by_kernel && !has_kernels) continue;
                 test_place place(kind, shape);
                 ferry_fill_desc fill;
-                const ferry_place to = place.describe(how);
+                const ferry_place to = place.describe(stating);
                 const std::uint32_t pattern = 7;
                 ferry_fill_desc_init(&fill, &to, 64, 64, 1, &pattern, sizeof pattern);
-                fill.flags = by_kernel ? FERRY_COPY_BY_KERNEL : FERRY_COPY_BY_DRIVER;
-                ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr));
+                ASSERT_OK(ferry_fill(instance.get(), &fill, options, nullptr));
                 driver.reset_counts();
-                ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr));
-                EXPECT_EQ(driver.calls("cuLaunchKernel"), by_kernel);
+                ASSERT_OK(ferry_fill(instance.get(), &fill, options, nullptr));
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), options == by_kernel);
                 EXPECT_LE(driver.calls("cuPointerGetAttributes"), 1);
             }
 }
@@ -195,17 +195,16 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
     test_place host(place_kind::pageable, shape), device(place_kind::device, shape);
     for (const bool to_device : {true, false})
         for (const bool is_synchronous : {true, false})
-            for (const statement how : {statement::stated, statement::any})
+            for (const statement stating : {statement::stated, statement::any})
                 for (int round = 0; round < 3; ++round) {
-                    const ferry_place here = host.describe(how), there = device.describe(how);
-                    ferry_copy_desc copy =
+                    const ferry_place here = host.describe(stating), there = device.describe(stating);
+                    const ferry_copy_desc copy =
                         to_device ? describe_copy(here, there, shape.width) : describe_copy(there, here, shape.width);
-                    copy.flags = FERRY_COPY_BY_STAGING;
                     driver.reset_counts();
                     const long before = own_allocations;
-                    const std::int32_t status = is_synchronous
-                                                    ? ferry_copy(instance.get(), &copy, nullptr)
-                                                    : ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr);
+                    const std::int32_t status =
+                        is_synchronous ? ferry_copy(instance.get(), &copy, by_staging, nullptr)
+                                       : ferry_copy_async(instance.get(), &copy, by_staging, stream, nullptr, nullptr);
                     const long made = own_allocations - before;
                     ASSERT_OK(status);
                     EXPECT_EQ(driver.calls("cuLaunchKernel"), 2) << "one shows that there is room";
@@ -220,7 +219,7 @@ TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) 
                     if (!is_synchronous) { // a call that waits also queries whether the context is alive
                         EXPECT_LE(driver.calls("cuCtxGetId"), 1);
                     }
-                    EXPECT_LE(driver.calls("cuPointerGetAttributes"), how == statement::any ? 3 : 2);
+                    EXPECT_LE(driver.calls("cuPointerGetAttributes"), stating == statement::any ? 3 : 2);
                     EXPECT_EQ(made, 0);
                 }
     EXPECT_OK(raw().cuStreamDestroy(stream));
@@ -244,9 +243,9 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
             // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without
             // staging, waits for the stream, since the driver would read a pageable source too early.
             const int asked = one == instance.get() || copy.source.kind == FERRY_KIND_HOST;
-            ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(one, &copy, nullptr, stream, nullptr, nullptr));
             driver.reset_counts();
-            ASSERT_OK(ferry_copy_async(one, &copy, stream, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(one, &copy, nullptr, stream, nullptr, nullptr));
             EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
             EXPECT_EQ(driver.calls("cuCtxGetCurrent"), 1);
             EXPECT_EQ(driver.calls("cuStreamGetCtx"), 1);
@@ -270,13 +269,13 @@ TEST_F(costs, a_fill_makes_one_driver_call_and_no_allocation) {
             ferry_fill_desc fill;
             const ferry_place place = memory.describe(statement::any);
             ferry_fill_desc_init(&fill, &place, 64, 4, 1, pattern, size);
-            ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr)); // kernels are loaded on first need
+            ASSERT_OK(ferry_fill(instance.get(), &fill, nullptr, nullptr)); // kernels are loaded on first need
             // These calls do nothing in this test, since a driver may allocate in them as it likes.
             for (const char *const entry : {"cuMemsetD2D32Async", "cuLaunchKernel", "cuStreamSynchronize"})
                 driver.fail(entry, CUDA_SUCCESS, 1, true);
             driver.reset_counts();
             const long before = allocations;
-            const std::int32_t status = ferry_fill(instance.get(), &fill, nullptr);
+            const std::int32_t status = ferry_fill(instance.get(), &fill, nullptr, nullptr);
             const long made = allocations - before;
             ASSERT_OK(status);
             EXPECT_EQ(made, 0);
@@ -366,9 +365,10 @@ TEST_F(costs, a_warm_batch_queries_each_allocation_once_and_allocates_nothing) {
             driver.reset_counts();
             const long before = allocations;
             const std::int32_t status =
-                is_described ? ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), 0, stream, nullptr)
+                is_described ? ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), nullptr, stream,
+                                                      nullptr, nullptr)
                              : ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(),
-                                                       sizes.size(), 0, stream, nullptr);
+                                                       sizes.size(), nullptr, stream, nullptr, nullptr);
             const long made = allocations - before;
             ASSERT_OK(status);
             const int launches = driver.calls("cuLaunchKernel"), batches = driver.calls("cuMemcpyBatchAsync");

@@ -418,17 +418,44 @@ static_assert(!std::is_constructible_v<bool, ferry::result<bool>>);
 static_assert(std::is_constructible_v<bool, ferry::result<float>> && std::is_constructible_v<bool, ferry::stream>);
 
 // Flags of one kind are joined, and have the numbers of ferry.h.
-using ferry::copy_flag, ferry::copy_flags, ferry::batch_flags;
-static_assert((copy_flag::urgent | copy_flag::by_kernel).bits() == (FERRY_COPY_URGENT | FERRY_COPY_BY_KERNEL));
-static_assert((copy_flag::urgent | ferry::max_sms(8)).bits() == (FERRY_COPY_URGENT | 8u << FERRY_COPY_MAX_SMS_SHIFT));
-static_assert((copy_flags(FERRY_COPY_URGENT) | copy_flag::by_kernel) == (copy_flag::by_kernel | copy_flag::urgent));
-static_assert(copy_flags() != copy_flag::urgent && copy_flags(copy_flag::no_preference).bits() == FERRY_COPY_DEFAULT);
-static_assert((copy_flag::urgent | copy_flag::by_kernel).has(copy_flag::urgent) &&
-              !copy_flags().has(copy_flag::urgent));
+using ferry::copy_flag, ferry::copy_flags;
+static_assert((copy_flag::no_kernels | copy_flag::multilink).bits() == (FERRY_COPY_NO_KERNELS | FERRY_COPY_MULTILINK));
+static_assert((copy_flags(FERRY_COPY_MULTILINK) | copy_flag::updatable) ==
+              (copy_flag::updatable | copy_flag::multilink));
+static_assert(copy_flags() != copy_flag::multilink && copy_flags().bits() == 0);
+static_assert((copy_flag::no_kernels | copy_flag::multilink).has(copy_flag::multilink) &&
+              !copy_flags().has(copy_flag::multilink));
 static_assert(!std::is_convertible_v<std::uint32_t, copy_flags> && std::is_constructible_v<copy_flags, std::uint32_t>);
-static_assert(!std::is_constructible_v<copy_flags, ferry::batch_flag> &&
-              !std::is_constructible_v<copy_flags, batch_flags>);
+static_assert(!std::is_constructible_v<copy_flags, ferry::host_flag> &&
+              !std::is_constructible_v<copy_flags, ferry::host_flags>);
 static_assert(!std::is_convertible_v<copy_flags, std::uint32_t> && std::is_trivially_copyable_v<copy_flags>);
+
+// Options are made of parts, and have the numbers of ferry.h.
+using ferry::copy_options, ferry::copy_route, ferry::copy_priority, ferry::source_order, ferry::max_sms, ferry::tag;
+constexpr bool are(const copy_options &options, std::uint32_t flags, std::int32_t route, std::int32_t priority,
+                   std::int32_t order, std::uint32_t sms, std::uint64_t number) {
+    const ferry_copy_options &fields = options.fields();
+    return fields.struct_size == sizeof fields && fields.flags == flags && fields.route == route &&
+           fields.priority == priority && fields.source_order == order && fields.max_sms == sms && fields.tag == number;
+}
+constexpr copy_options defaults, ordinary = copy_options::ordinary(),
+                                 all = copy_route::relayed | copy_priority::urgent | source_order::call | max_sms(8) |
+                                       tag(9) | copy_flag::no_kernels | copy_flag::multilink;
+static_assert(defaults.get() == nullptr && ordinary.get() == &ordinary.fields() && all.get() == &all.fields());
+static_assert(are(ordinary, 0, 0, 0, 0, 0, 0) && are(defaults | copy_route::driver, 0, FERRY_ROUTE_DRIVER, 0, 0, 0, 0));
+static_assert(are(all, FERRY_COPY_NO_KERNELS | FERRY_COPY_MULTILINK, FERRY_ROUTE_RELAYED, FERRY_PRIORITY_URGENT,
+                  FERRY_SOURCE_ORDER_CALL, 8, 9));
+// A part replaces the value on its left, even by zero. Flags are added.
+static_assert(are(all | copy_route::automatic | copy_priority::normal | source_order::any | max_sms(0) | tag(0) |
+                      (copy_flag::updatable | copy_flag::multilink),
+                  FERRY_COPY_NO_KERNELS | FERRY_COPY_MULTILINK | FERRY_COPY_UPDATABLE, 0, 0, 0, 0, 0));
+static_assert(are(copy_flag::multilink | tag(2), FERRY_COPY_MULTILINK, 0, 0, 0, 0, 2) &&
+              are(copy_flags() | max_sms(2), 0, 0, 0, 0, 2, 0) && are(copy_flag::multilink, 2, 0, 0, 0, 0, 0));
+static_assert(are(ferry_copy_options{0, 0, FERRY_ROUTE_KERNEL, 0, 0, 0, 0}, 0, FERRY_ROUTE_KERNEL, 0, 0, 0, 0));
+static_assert(!std::is_convertible_v<std::uint32_t, copy_options> &&
+              !std::is_convertible_v<ferry::host_flag, copy_options> &&
+              !std::is_convertible_v<const ferry_copy_options *, copy_options> &&
+              !std::is_convertible_v<std::uint32_t, max_sms> && std::is_trivially_copyable_v<copy_options>);
 
 // Views are literal types. A view of an object of static storage can be made, cut and queried before the program runs.
 constexpr int table[12] = {};
@@ -584,19 +611,20 @@ void ask_for_a_way(const ferry::instance &ferry) {
     auto device = *device_memory<int>::create(ferry, 0, sent.size());
     const auto stream = *ferry::stream::create(ferry, 0);
     expect(ferry::fill(ferry, device, 0, ferry::copy_flag::no_kernels), "a fill by no kernel");
-    expect(ferry::fill_async(ferry, device.view().sub(0, 4), 1, stream, ferry::copy_flag::by_driver),
-           "one on a stream");
+    expect(ferry::fill_async(ferry, device.view().sub(0, 4), 1, stream, ferry::copy_route::driver), "one on a stream");
     expect(ferry::fill_async(ferry, *ferry::describe_fill(device.view().sub(4, 8), 2), stream), "one described");
-    expect(ferry::copy_async(ferry, device, back, stream, ferry::copy_flag::by_driver), "a copy by the driver");
+    expect(ferry::copy_async(ferry, device, back, stream, ferry::copy_route::driver), "a copy by the driver");
     expect(stream.synchronize(), "all of that is done");
     expect(back[3] == 1 && back[4] == 2, "in order");
-    expect(ferry::copy(ferry, sent, device, ferry::copy_flag::urgent), "an urgent copy");
+    expect(ferry::copy(ferry, sent, device, ferry::copy_priority::urgent), "an urgent copy");
     const auto found = ferry::explain(ferry, sent, device, ferry::copy_flag::no_kernels);
     expect(found.ok() && found->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, "an explanation knows the wish");
-    const auto described = *ferry::describe_copy(device, back, ferry::copy_flag::no_kernels);
-    expect(ferry::explain_async(ferry, described, stream)->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN,
+    const auto described = *ferry::describe_copy(device, back);
+    const auto options = ferry::copy_flag::no_kernels | ferry::tag(7);
+    expect(ferry::explain_async(ferry, described, stream, options)->kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN,
            "of a descriptor too");
-    expect(ferry::copy_async(ferry, described, stream), "which is copied");
+    const auto ticket = ferry::copy_async_ticket(ferry, described, stream, options);
+    expect(ticket.ok() && ticket->info()->tag == 7, "which is copied");
     expect(stream.synchronize(), "at last");
     expect(back == sent, "they are the same");
 }
@@ -609,7 +637,7 @@ void copy_many(const ferry::instance &ferry) {
     std::vector<int> back(host.size());
     const ferry_copy_desc halves[] = {*ferry::describe_copy(host.view().sub(0, 32), device.view().sub(32, 32)),
                                       *ferry::describe_copy(host.view().sub(32, 32), device.view().sub(0, 32))};
-    expect(ferry::copy_batch(ferry, halves, ferry::batch_flag::check_overlap), "a batch goes up");
+    expect(ferry::copy_batch(ferry, halves, ferry::copy_flag::check_overlap), "a batch goes up");
     expect(ferry::copy(ferry, device, back), "and comes back");
     expect(back[0] == 32 && back[32] == 0, "each half where it belongs");
 
@@ -618,7 +646,7 @@ void copy_many(const ferry::instance &ferry) {
                         again[] = {first + 128, first}, size[] = {128, 128, 128};
     expect(ferry::copy_pieces(ferry, {to, from, size}).field() == FERRY_FIELD_SIZE, "a size too many is refused");
     const std::array<std::uint64_t, 2> sizes = {128, 128};
-    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, ferry::batch_flag::updatable);
+    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, ferry::copy_flag::updatable);
     expect(batch && batch.launch(nullptr).ok(), "pieces are prepared and launched");
     expect(ferry::copy(ferry, device, back), "they come back");
     expect(back[0] == 0 && back[63] == 63, "as they were");

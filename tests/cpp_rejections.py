@@ -94,15 +94,29 @@ WRONG = {
     # Deleted functions: the sentence is the comment beside the declaration.
     "a result<bool> as a condition is ambiguous: check ok()": ["if (event.is_done()) return"],
     "no flag of this kind: pass its enumerators, or convert constants of ferry.h":
-        ["copy(gpu, ints, memory, batch_flag::check_overlap)", "copy(gpu, ints, memory, FERRY_COPY_URGENT)",
-         "copy_async(gpu, ints, memory, stream, batch_flags())", "fill(gpu, memory, 1, host_flag::shared)",
-         "copy_batch(gpu, std::vector<ferry_copy_desc>(), copy_flag::urgent)",
-         "copy_pieces(gpu, {addresses, addresses, addresses}, copy_flag::urgent | copy_flag::by_driver)",
-         "auto made = stream::create(gpu, 0, event_flag::disable_timing)", "auto made = event::create(gpu, 0, 1u)",
+        ["auto made = stream::create(gpu, 0, event_flag::disable_timing)", "auto made = event::create(gpu, 0, 1u)",
          "auto made = pinned_memory<int>::create(gpu, 4, register_flag::read_only)",
          "auto made = registration::create(gpu, ints, host_flag::by_driver)",
          "array_desc(FERRY_FORMAT_FLOAT, 1, 4, 4, 0, stream_flag::non_blocking)",
-         "auto flags = copy_flags(copy_flag::urgent) | batch_flag::updatable"],
+         "auto flags = copy_flags(copy_flag::multilink) | host_flag::shared"],
+    "not an option: pass copy_flag, copy_route, copy_priority, source_order, max_sms or tag":
+        ["copy(gpu, ints, memory, FERRY_COPY_MULTILINK)", "copy(gpu, ints, memory, 8)",
+         "copy(gpu, ferry_copy_desc(), FERRY_ROUTE_DRIVER)", "copy(gpu, ints, memory, stream)",
+         "copy(gpu, ints, memory, nullptr)", "copy_async(gpu, ints, memory, stream, host_flags())",
+         "ferry_copy_options options = {}; auto made = copy_async_ticket(gpu, ints, memory, stream, &options)",
+         "explain_async(gpu, ferry_fill_desc(), stream, 0)", "fill(gpu, memory, 1, host_flag::shared)",
+         "auto made = fill_async_ticket(gpu, memory, 1, stream, 1u)",
+         "copy_batch(gpu, std::vector<ferry_copy_desc>(), array_flag::layered)",
+         "copy_pieces(gpu, {addresses, addresses, addresses}, FERRY_COPY_CHECK_OVERLAP)",
+         "broadcast(gpu, addresses, 1, 4, event_flag::interprocess | event_flag::disable_timing)",
+         "batch.launch(stream, 7)", "auto made = prepared::create(gpu, std::vector<ferry_copy_desc>(), stream, 1)"],
+    "two values of one option: pass one":
+        ["copy(gpu, ints, memory, copy_route::driver | copy_route::kernel)", "auto options = max_sms(2) | max_sms(4)"],
+    "only a part can be on the right of |: join the parts one by one":
+        ["auto options = tag(1) | copy_options(copy_flag::multilink)",
+         "auto options = copy_options() | copy_options::ordinary()"],
+    "the options would be gone: keep them in a variable":
+        ["ferry_options options = {}; options.copy_options = (copy_route::staged | max_sms(8)).get()"],
     "the instance would be closed: keep the owner":
         ["auto made = device_memory<int>::create(instance(), 0, 4)", "auto made = stream::create(instance(), 0)",
          "auto made = device_memory<int>::create(*instance::open(), 0, 4)",

@@ -704,13 +704,13 @@ TEST_F(cpp, a_copy_between_devices_can_be_relayed) {
     auto near = device_memory<std::uint32_t>::create(gpu, 0, sent.size()).or_throw(),
          far = device_memory<std::uint32_t>::create(gpu, 1, sent.size()).or_throw();
     ASSERT_OK(copy(gpu, sent, near));
-    const ferry_explanation told = explain(gpu, near, far, copy_flag::by_relay).or_throw();
+    const ferry_explanation told = explain(gpu, near, far, copy_route::relayed).or_throw();
     EXPECT_EQ(told.route, FERRY_ROUTE_RELAYED);
     EXPECT_NE(std::string(line_of(told).text).find("relayed route"), std::string::npos) << line_of(told).text;
-    ASSERT_OK(copy(gpu, near, far, copy_flag::by_relay));
+    ASSERT_OK(copy(gpu, near, far, copy_route::relayed));
     ASSERT_OK(copy(gpu, far, back));
     EXPECT_TRUE(back == sent);
-    EXPECT_EQ(copy(gpu, sent, near, copy_flag::by_relay).code(), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(copy(gpu, sent, near, copy_route::relayed).code(), FERRY_ERROR_ROUTE);
 }
 
 TEST_F(cpp, a_device_is_calibrated_and_its_profile_saved_and_loaded) {
@@ -821,28 +821,106 @@ TEST_F(cpp, an_explanation_describes_the_copy_that_would_be_made) {
     EXPECT_EQ(explain(gpu, pinned, memory).error().code(), FERRY_ERROR_OUT_OF_BOUNDS);
 }
 
-// Two flags that exclude each other.
-constexpr copy_flags contradiction = copy_flag::by_driver | copy_flag::by_kernel;
+// Options that exclude each other.
+constexpr copy_options contradiction = copy_route::kernel | copy_flag::no_kernels;
 
-TEST_F(cpp, flags_reach_every_copy_fill_and_explanation) {
+TEST_F(cpp, options_reach_every_call_and_explanation) {
     auto memory = pitched_memory<std::uint32_t>::create(gpu, 0, 9, 7).or_throw();
     auto pinned = pinned_memory<std::uint32_t>::create(gpu, 63).or_throw();
     const stream own = stream::create(gpu, 0).or_throw();
     const auto image = pinned.view().shaped(9, 7);
-    const status refused[] = {copy(gpu, image, memory, contradiction),
-                              copy_async(gpu, image, memory, own, contradiction),
-                              explain(gpu, image, memory, contradiction).error(),
-                              explain_async(gpu, image, memory, own, contradiction).error(),
-                              fill(gpu, memory, 1u, contradiction),
-                              fill_async(gpu, memory, 1u, own, contradiction)};
+    const ferry_copy_desc desc = describe_copy(image, memory).or_throw(), batch[] = {desc};
+    const ferry_fill_desc zeros = describe_fill(memory, 0u).or_throw();
+    const std::uint64_t to[] = {memory.address()}, from[] = {pinned.address()}, size[] = {36};
+    const pieces piece(to, from, size);
+    const status refused[] = {
+        copy(gpu, image, memory, contradiction),
+        copy(gpu, desc, contradiction),
+        copy_async(gpu, image, memory, own, contradiction),
+        copy_async(gpu, desc, own, contradiction),
+        copy_async_ticket(gpu, image, memory, own, contradiction).error(),
+        copy_async_ticket(gpu, desc, own, contradiction).error(),
+        explain(gpu, image, memory, contradiction).error(),
+        explain(gpu, desc, contradiction).error(),
+        explain_async(gpu, image, memory, own, contradiction).error(),
+        explain_async(gpu, desc, own, contradiction).error(),
+        fill(gpu, memory, 1u, contradiction),
+        fill(gpu, zeros, contradiction),
+        fill_async(gpu, memory, 1u, own, contradiction),
+        fill_async(gpu, zeros, own, contradiction),
+        fill_async_ticket(gpu, memory, 1u, own, contradiction).error(),
+        fill_async_ticket(gpu, zeros, own, contradiction).error(),
+        explain(gpu, zeros, contradiction).error(),
+        explain_async(gpu, zeros, own, contradiction).error(),
+        copy_batch(gpu, batch, contradiction),
+        copy_batch_async(gpu, batch, own, contradiction),
+        copy_batch_async_ticket(gpu, batch, own, contradiction).error(),
+        explain_batch_async(gpu, batch, own, contradiction).error(),
+        copy_pieces(gpu, piece, contradiction),
+        copy_pieces_async(gpu, piece, own, contradiction),
+        copy_pieces_async_ticket(gpu, piece, own, contradiction).error(),
+        explain_pieces_async(gpu, piece, own, contradiction).error(),
+        broadcast(gpu, to, from[0], 36, contradiction),
+        broadcast_async(gpu, to, from[0], 36, own, contradiction),
+        explain_broadcast_async(gpu, to, from[0], 36, own, contradiction).error(),
+        prepared::create(gpu, batch, own, contradiction).error(),
+        prepared::create(gpu, piece, own, contradiction).error(),
+    };
     for (const status &each : refused) {
-        expect_refusal(each, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-        EXPECT_EQ(each.info().value, contradiction.bits());
+        SCOPED_TRACE(&each - refused);
+        expect_refusal(each, FERRY_ERROR_ROUTE, FERRY_SIDE_OPTIONS, FERRY_FIELD_ROUTE);
+        EXPECT_EQ(each.info().value, std::uint64_t{FERRY_OBSTACLE_FORBIDDEN});
     }
-    EXPECT_EQ(describe_copy(image, memory, copy_flag::urgent)->flags, FERRY_COPY_URGENT);
-    EXPECT_EQ(describe_copy(image, memory)->flags, 0u);
-    EXPECT_EQ(describe_fill(memory, 1u, copy_flag::no_kernels)->flags, FERRY_COPY_NO_KERNELS);
-    EXPECT_EQ(describe_fill(memory, 1u)->flags, 0u);
+}
+
+TEST_F(cpp, no_options_are_the_options_of_the_instance) {
+    constexpr copy_options staged = copy_route::staged | max_sms(1);
+    ferry_options of_instance = options_under_test();
+    of_instance.copy_options = staged.get();
+    const instance opened = instance::open(of_instance).or_throw();
+    const stream own = stream::create(opened, 0).or_throw();
+    auto memory = device_memory<std::uint32_t>::create(opened, 0, 64).or_throw();
+    const std::vector<std::uint32_t> sent(64);
+    const auto way = [&](const copy_options &options) {
+        const ferry_explanation found = explain_async(opened, sent, memory, own, options).or_throw();
+        return std::pair(found.route, found.reason);
+    };
+    EXPECT_EQ(way({}), std::pair(FERRY_ROUTE_STAGED, FERRY_REASON_FORCED));
+    EXPECT_NE(way(copy_options::ordinary()).second, FERRY_REASON_FORCED);
+    EXPECT_NE(way(max_sms(1)).second, FERRY_REASON_FORCED) << "a part replaces all options of the instance";
+    EXPECT_EQ(way(copy_route::driver), std::pair(FERRY_ROUTE_DRIVER, FERRY_REASON_FORCED));
+}
+
+TEST_F(cpp, every_call_on_a_stream_returns_a_ticket_with_its_tag) {
+    auto device = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
+    auto host = pinned_memory<std::uint32_t>::create(gpu, 64).or_throw();
+    const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
+    const ferry_copy_desc desc = describe_copy(host, device).or_throw(), batch[] = {desc};
+    const std::uint64_t to[] = {device.address()}, from[] = {host.address()}, size[] = {256};
+    const pieces piece(to, from, size);
+    const prepared again = prepared::create(gpu, piece, own, tag(3)).or_throw();
+    const struct {
+        ticket made;
+        std::uint64_t tag, bytes;
+    } rows[] = {
+        {copy_async_ticket(gpu, host, device, own, tag(1)).or_throw(), 1, 256},
+        {copy_async_ticket(gpu, desc, own, copy_flag::no_kernels | tag(2)).or_throw(), 2, 256},
+        {copy_async_ticket(gpu, desc, own).or_throw(), 0, 256},
+        {copy_batch_async_ticket(gpu, batch, own, tag(4)).or_throw(), 4, 256},
+        {copy_pieces_async_ticket(gpu, piece, own, tag(5)).or_throw(), 5, 256},
+        {fill_async_ticket(gpu, device, 1u, own, tag(6)).or_throw(), 6, 256},
+        {fill_async_ticket(gpu, describe_fill(device, 1u).or_throw(), own, tag(~std::uint64_t{})).or_throw(),
+         ~std::uint64_t{}, 256},
+        {again.launch_ticket(own).or_throw(), 3, 0},
+        {again.launch_ticket(own, tag(8)).or_throw(), 8, 0},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.tag);
+        ASSERT_OK(row.made.wait());
+        const ferry_ticket_info info = row.made.info().or_throw();
+        EXPECT_EQ(info.tag, row.tag);
+        EXPECT_EQ(info.bytes_total, row.bytes);
+    }
 }
 
 TEST_F(cpp, a_forced_route_is_taken_and_explained) {
@@ -861,16 +939,16 @@ TEST_F(cpp, a_forced_route_is_taken_and_explained) {
         driver.reset_counts();
         return count;
     };
-    for (const copy_flag flags : {copy_flag::by_driver, copy_flag::by_kernel}) {
-        const bool by_kernel = flags == copy_flag::by_kernel;
+    for (const copy_route forced : {copy_route::driver, copy_route::kernel}) {
+        const bool by_kernel = forced == copy_route::kernel;
         const std::int32_t route = by_kernel ? FERRY_ROUTE_KERNEL : FERRY_ROUTE_DRIVER;
         driver.reset_counts();
-        EXPECT_EQ(launches(copy(gpu, image, memory, flags)), by_kernel);
-        EXPECT_EQ(launches(copy_async(gpu, image, memory, own, flags)), by_kernel);
-        EXPECT_EQ(launches(fill(gpu, memory, 1u, flags)), by_kernel);
-        EXPECT_EQ(launches(fill_async(gpu, memory, 1u, own, flags)), by_kernel);
-        EXPECT_EQ(explain(gpu, image, memory, flags).or_throw().route, route);
-        EXPECT_EQ(explain_async(gpu, image, memory, own, flags).or_throw().route, route);
+        EXPECT_EQ(launches(copy(gpu, image, memory, forced)), by_kernel);
+        EXPECT_EQ(launches(copy_async(gpu, image, memory, own, forced)), by_kernel);
+        EXPECT_EQ(launches(fill(gpu, memory, 1u, forced)), by_kernel);
+        EXPECT_EQ(launches(fill_async(gpu, memory, 1u, own, forced)), by_kernel);
+        EXPECT_EQ(explain(gpu, image, memory, forced).or_throw().route, route);
+        EXPECT_EQ(explain_async(gpu, image, memory, own, forced).or_throw().route, route);
     }
 }
 
@@ -1506,7 +1584,7 @@ TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
     std::vector<ferry_copy_desc> halves;
     for (const std::uint64_t first : {std::uint64_t{128}, std::uint64_t{0}})
         halves.push_back(describe_copy(view_of(from).sub(first, 128), there.sub(first, 128)).or_throw());
-    ASSERT_OK(copy_batch(gpu, halves, batch_flag::check_overlap));
+    ASSERT_OK(copy_batch(gpu, halves, copy_flag::check_overlap));
     ASSERT_OK(copy_batch_async(gpu, std::span<const ferry_copy_desc>(halves), nullptr));
 
     std::vector<std::uint64_t> destinations, sources, sizes;
@@ -1614,7 +1692,7 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
 
     const std::uint64_t bad[] = {destinations[0], 0};
     EXPECT_EQ(broadcast(gpu, bad, source, size).info().index, 1u);
-    EXPECT_EQ(broadcast(gpu, bad, source, size, batch_flags(FERRY_COPY_URGENT)).code(), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(broadcast(gpu, bad, source, size, copy_flag::updatable).code(), FERRY_ERROR_FLAGS);
     EXPECT_OK(broadcast(gpu, std::vector<std::uint64_t>(), source, size));
 }
 
@@ -1682,7 +1760,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     }
     const std::vector<std::uint64_t> sizes(8, 128);
     prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, batch_flag::updatable).or_throw();
+        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, copy_flag::updatable).or_throw();
     EXPECT_EQ(batch.count(), 8u);
     std::vector<std::uint32_t> back(256);
     ASSERT_OK(batch.launch(nullptr));
@@ -1703,7 +1781,7 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     EXPECT_OK(whole.launch(nullptr));
     EXPECT_EQ(whole.count(), 1u);
     EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "made of descriptors";
-    EXPECT_EQ(prepared::create(gpu, one, nullptr, batch_flags(~std::uint32_t{0})).error().code(), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(prepared::create(gpu, one, nullptr, copy_flags(~std::uint32_t{0})).error().code(), FERRY_ERROR_FLAGS);
 
     prepared taken(gpu, moved.release(), 8); // as if the handle came from the C function
     EXPECT_EQ(moved.count(), 0u);
@@ -1815,7 +1893,7 @@ TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
                         swapped[] = {from + 128, from}, three[] = {from, from, from};
     const stream own = stream::create(gpu, 0).or_throw();
     const prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), own, batch_flag::updatable).or_throw();
+        prepared::create(gpu, pieces(destinations, sources, sizes), own, copy_flag::updatable).or_throw();
     const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t value) {
         expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
         EXPECT_EQ(each.info().limit, 2u);

@@ -165,11 +165,11 @@ ferry_copy_desc describe(const place &from, const place &to, const box &what) {
 
 std::int32_t copy_box(const place &from, const place &to, const box &what) {
     const ferry_copy_desc copy = describe(from, to, what);
-    return ferry_copy(ferry, &copy, nullptr);
+    return ferry_copy(ferry, &copy, nullptr, nullptr);
 }
 std::int32_t copy_box_async(const place &from, const place &to, const box &what, cudaStream_t stream) {
     const ferry_copy_desc copy = describe(from, to, what);
-    return ferry_copy_async(ferry, &copy, stream, nullptr, nullptr);
+    return ferry_copy_async(ferry, &copy, nullptr, stream, nullptr, nullptr);
 }
 
 ferry_fill_desc describe_fill(const ferry_place &to, std::size_t fill_width, std::size_t fill_height = 1,
@@ -242,10 +242,11 @@ constexpr direction every_kind[] = {{memory::pageable, memory::pageable, cudaMem
                                     {memory::device, memory::pageable, cudaMemcpyDefault}};
 
 std::int32_t copy_line_async(const place &from, const place &to, cudaStream_t stream) {
-    return ferry_copy_bytes_async(ferry, to.number() + to_x, from.number() + from_x, line, stream, nullptr);
+    return ferry_copy_bytes_async(ferry, to.number() + to_x, from.number() + from_x, line, nullptr, stream, nullptr,
+                                  nullptr);
 }
 std::int32_t copy_line(const place &from, const place &to) {
-    return ferry_copy_bytes(ferry, to.number() + to_x, from.number() + from_x, line, nullptr);
+    return ferry_copy_bytes(ferry, to.number() + to_x, from.number() + from_x, line, nullptr, nullptr);
 }
 
 TEST_F(cuda_runtime_to_ferry, cudaMemcpy_of_every_kind_is_ferry_copy_bytes) {
@@ -305,7 +306,8 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpyBatchAsync_is_ferry_copy_pieces_async) {
                 sources[i] = from.number() + i * apart;
                 sizes[i] = size;
             }
-            return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, 0, stream, nullptr);
+            return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, nullptr, stream, nullptr,
+                                           nullptr);
         });
 }
 
@@ -524,7 +526,7 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpy3DBatchAsync_is_ferry_copy_batch_async) 
                 },
                 [&](const place &from, const place &to) {
                     const ferry_copy_desc copies[] = {describe(from, to, first), describe(from, to, others)};
-                    return ferry_copy_batch_async(ferry, copies, 2, 0, stream, nullptr);
+                    return ferry_copy_batch_async(ferry, copies, 2, nullptr, stream, nullptr, nullptr);
                 });
 }
 
@@ -634,7 +636,7 @@ TEST_F(cuda_symbols_to_ferry, cudaMemcpyToSymbol_is_ferry_copy_bytes) {
         EXPECT_EQ(written_by(kind,
                              [&](const place &from) {
                                  return ferry_copy_bytes(ferry, symbol_address + to_x, from.number() + from_x, line,
-                                                         nullptr);
+                                                         nullptr, nullptr);
                              }),
                   written_by(kind, [](const place &from) {
                       return cudaMemcpyToSymbol(symbol, from.address() + from_x, line, to_x, cudaMemcpyDefault);
@@ -646,7 +648,7 @@ TEST_F(cuda_symbols_to_ferry, cudaMemcpyToSymbolAsync_is_ferry_copy_bytes_async)
         EXPECT_EQ(written_by(kind,
                              [&](const place &from) {
                                  return ferry_copy_bytes_async(ferry, symbol_address + to_x, from.number() + from_x,
-                                                               line, stream, nullptr);
+                                                               line, nullptr, stream, nullptr, nullptr);
                              }),
                   written_by(kind, [&](const place &from) {
                       return cudaMemcpyToSymbolAsync(symbol, from.address() + from_x, line, to_x, cudaMemcpyDefault,
@@ -662,7 +664,7 @@ TEST_F(cuda_symbols_to_ferry, cudaMemcpyFromSymbol_is_ferry_copy_bytes) {
                 return cudaMemcpyFromSymbol(to.address() + to_x, symbol, line, from_x, cudaMemcpyDefault);
             },
             [&](const place &to) {
-                return ferry_copy_bytes(ferry, to.number() + to_x, symbol_address + from_x, line, nullptr);
+                return ferry_copy_bytes(ferry, to.number() + to_x, symbol_address + from_x, line, nullptr, nullptr);
             });
 }
 
@@ -674,8 +676,8 @@ TEST_F(cuda_symbols_to_ferry, cudaMemcpyFromSymbolAsync_is_ferry_copy_bytes_asyn
                 return cudaMemcpyFromSymbolAsync(to.address() + to_x, symbol, line, from_x, cudaMemcpyDefault, stream);
             },
             [&](const place &to) {
-                return ferry_copy_bytes_async(ferry, to.number() + to_x, symbol_address + from_x, line, stream,
-                                              nullptr);
+                return ferry_copy_bytes_async(ferry, to.number() + to_x, symbol_address + from_x, line, nullptr, stream,
+                                              nullptr, nullptr);
             });
 }
 
@@ -690,7 +692,8 @@ protected:
             [&](const place &, const place &to) { return ours(to); });
     }
     std::int32_t run(const ferry_fill_desc &fill, bool is_async) {
-        return is_async ? ferry_fill_async(ferry, &fill, stream, nullptr) : ferry_fill(ferry, &fill, nullptr);
+        return is_async ? ferry_fill_async(ferry, &fill, nullptr, stream, nullptr, nullptr)
+                        : ferry_fill(ferry, &fill, nullptr, nullptr);
     }
     // Slices with or without gaps: one fill in both cases.
     std::int32_t run_slices(const place &to, std::size_t fill_height, bool is_async) {
@@ -823,20 +826,20 @@ protected:
     static constexpr span wanted = {from_x, to_x, line}, other = {to_x, from_x, line / 2};
 
     std::int32_t copy(const place &from, const place &to, const span &what) {
-        return ferry_copy_bytes_async(ferry, to.number() + what.to, from.number() + what.from, what.size, stream,
-                                      nullptr);
+        return ferry_copy_bytes_async(ferry, to.number() + what.to, from.number() + what.from, what.size, nullptr,
+                                      stream, nullptr, nullptr);
     }
     std::int32_t copy_to_symbol(const place &from, const span &what) {
-        return ferry_copy_bytes_async(ferry, symbol_address + what.to, from.number() + what.from, what.size, stream,
-                                      nullptr);
+        return ferry_copy_bytes_async(ferry, symbol_address + what.to, from.number() + what.from, what.size, nullptr,
+                                      stream, nullptr, nullptr);
     }
     std::int32_t copy_from_symbol(const place &to, const span &what) {
-        return ferry_copy_bytes_async(ferry, to.number() + what.to, symbol_address + what.from, what.size, stream,
-                                      nullptr);
+        return ferry_copy_bytes_async(ferry, to.number() + what.to, symbol_address + what.from, what.size, nullptr,
+                                      stream, nullptr, nullptr);
     }
     std::int32_t fill(const place &to, const span &what) {
         const ferry_fill_desc fill = describe_line_fill(to, what.to, what.size);
-        return ferry_fill_async(ferry, &fill, stream, nullptr);
+        return ferry_fill_async(ferry, &fill, nullptr, stream, nullptr, nullptr);
     }
 
     static cudaMemcpy3DParms parameters(const place &from, const place &to, const span &what) {

@@ -174,19 +174,19 @@ protected:
     }
     std::int32_t copy_bytes(const job &at) const {
         const line line = line_of(at);
-        return ferry_copy_bytes(basic.get(), line.to, line.from, line.size, nullptr);
+        return ferry_copy_bytes(basic.get(), line.to, line.from, line.size, nullptr, nullptr);
     }
     std::int32_t copy_bytes_async(const job &at, CUstream on) const {
         const line line = line_of(at);
-        return ferry_copy_bytes_async(basic.get(), line.to, line.from, line.size, on, nullptr);
+        return ferry_copy_bytes_async(basic.get(), line.to, line.from, line.size, nullptr, on, nullptr, nullptr);
     }
     std::int32_t copy(const job &at) const {
         const ferry_copy_desc copy = describe(at);
-        return ferry_copy(basic.get(), &copy, nullptr);
+        return ferry_copy(basic.get(), &copy, nullptr, nullptr);
     }
     std::int32_t copy_async(const job &at) const {
         const ferry_copy_desc copy = describe(at);
-        return ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr);
+        return ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, nullptr);
     }
 
     CUstream stream = nullptr;
@@ -411,7 +411,7 @@ TEST_F(cuda_to_ferry, cuMemcpyBatchAsync_is_ferry_copy_pieces_async) {
             std::uint64_t to[count], from[count], sizes[count];
             for (std::size_t i = 0; i < count; ++i)
                 to[i] = at.to + i * apart, from[i] = at.from + i * apart, sizes[i] = size;
-            return ferry_copy_pieces_async(basic.get(), to, from, sizes, count, 0, stream, nullptr);
+            return ferry_copy_pieces_async(basic.get(), to, from, sizes, count, nullptr, stream, nullptr, nullptr);
         });
 }
 
@@ -459,7 +459,7 @@ TEST_F(cuda_to_ferry, cuMemcpy3DBatchAsync_is_ferry_copy_batch_async) {
             },
             [&](const job &whole) {
                 const ferry_copy_desc copies[] = {describe(part(whole, 0, 2)), describe(part(whole, 2, depth - 2))};
-                return ferry_copy_batch_async(basic.get(), copies, 2, 0, stream, nullptr);
+                return ferry_copy_batch_async(basic.get(), copies, 2, nullptr, stream, nullptr, nullptr);
             });
 }
 
@@ -482,8 +482,8 @@ protected:
             ferry_fill_desc fill;
             const ferry_place place = filled.describe(statement::any, {.x = offset, .y = 1});
             ferry_fill_desc_init(&fill, &place, units * sizeof value, height, 1, &value, sizeof value);
-            ASSERT_OK(is_async ? ferry_fill_async(basic.get(), &fill, stream, nullptr)
-                               : ferry_fill(basic.get(), &fill, nullptr));
+            ASSERT_OK(is_async ? ferry_fill_async(basic.get(), &fill, nullptr, stream, nullptr, nullptr)
+                               : ferry_fill(basic.get(), &fill, nullptr, nullptr));
             ASSERT_OK(raw().cuCtxSynchronize());
             EXPECT_NE(expected.read(), expected.picture()) << "CUDA's call filled nothing";
             EXPECT_EQ(filled.read(), expected.read());
@@ -590,7 +590,7 @@ protected:
         ferry_place place;
         ferry_place_device(&place, 0, what.dst);
         ferry_fill_desc_init(&fill, &place, what.width * what.elementSize, 1, 1, &what.value, what.elementSize);
-        return ferry_fill_async(basic.get(), &fill, stream, nullptr);
+        return ferry_fill_async(basic.get(), &fill, nullptr, stream, nullptr, nullptr);
     }
     CUgraph capture_copy(const job &at) {
         return capture([&] { return copy_async(at); });

@@ -9,6 +9,7 @@
 #include "support/counted_test.h"
 #include "support/emulator.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 
@@ -32,11 +33,10 @@ struct host_pages {
 class deferred_ends : public counted_test {
 protected:
     deferred_ends() { kernels = FERRY_KERNELS_AT_OPEN; }
-    void reopen(std::uint64_t register_chunk = 0, std::uint32_t copy_flags = 0) {
+    void reopen(std::uint64_t register_chunk) {
         ferry_options options = driver.options();
         options.kernels = kernels;
         options.register_chunk = register_chunk;
-        options.copy_flags = copy_flags;
         counted.reset();
         counted = open_or_fail(options);
         driver.reset_counts();
@@ -77,7 +77,8 @@ protected:
         ferry_prepared *prepared = nullptr;
         ferry_error_info error = new_error();
         EXPECT_OK(ferry_prepared_create_pieces(counted.get(), destinations.data(), sources.data(), sizes.data(), pieces,
-                                               FERRY_BATCH_UPDATABLE, stream, &prepared, &error))
+                                               has_kernels() ? by_kernel | updatable : updatable, stream, &prepared,
+                                               &error))
             << describe(error);
         return prepared;
     }
@@ -98,7 +99,8 @@ TEST_F(deferred_ends, memory_stays_registered_until_its_stream_has_completed) {
         const int parts = driver.calls("cuMemHostRegister");
         {
             gate held(stream);
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, number(host.data), range_size, stream, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, number(host.data), range_size, nullptr, stream,
+                                             nullptr, nullptr));
             ASSERT_OK(unregister(host.data)); // a call that waits would never return: the gate is closed
             ASSERT_OK(trim());
             expect_kept(1, range_size);
@@ -225,16 +227,15 @@ TEST_F(deferred_ends, a_prepared_batch_is_destroyed_behind_its_launches) {
     const device_memory to(256 * pieces);
     const bytes data = random_bytes(from.size, 1);
     std::memcpy(from.data(), data.data(), data.size());
-    if (has_kernels()) reopen(0, FERRY_COPY_BY_KERNEL);
     ferry_prepared *const prepared = prepare(to, number(from.data()));
-    ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr)); // loads what the first launch needs
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr)); // loads what the first launch needs
     pass();
     std::memset(from.data(), 0, from.size);
     const int tables = has_kernels() ? 1 : 0;
     driver.reset_counts();
     {
         gate held(stream);
-        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         ASSERT_OK(ferry_prepared_destroy_deferred(prepared, stream, nullptr));
         ASSERT_OK(trim());
         ferry_deferred_info info = {};
@@ -256,7 +257,6 @@ TEST_F(deferred_ends, a_prepared_batch_is_destroyed_behind_its_launches) {
 TEST_F(deferred_ends, a_prepared_batch_that_cannot_be_destroyed_is_unchanged) {
     const pinned_memory from(256 * pieces);
     const device_memory to(256 * pieces);
-    if (has_kernels()) reopen(0, FERRY_COPY_BY_KERNEL);
     ferry_prepared *const prepared = prepare(to, number(from.data()));
     EXPECT_OK(ferry_prepared_destroy_deferred(nullptr, stream, nullptr));
     if (has_kernels()) { // else there is no table
@@ -272,7 +272,7 @@ TEST_F(deferred_ends, a_prepared_batch_that_cannot_be_destroyed_is_unchanged) {
         EXPECT_STREQ("cuEventRecord", error.driver_function);
         driver.heal();
     }
-    EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+    EXPECT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
     EXPECT_OK(ferry_prepared_destroy_deferred(prepared, stream, nullptr));
     pass();
     EXPECT_OK(trim());
@@ -281,7 +281,6 @@ TEST_F(deferred_ends, a_prepared_batch_that_cannot_be_destroyed_is_unchanged) {
 
 TEST_F(deferred_ends, a_table_that_ended_with_its_context_is_not_freed_again) {
     const pinned_memory from(256 * pieces);
-    if (has_kernels()) reopen(0, FERRY_COPY_BY_KERNEL);
     for (const bool is_early : {true, false}) {
         CUcontext made = nullptr;
         ASSERT_OK(ferry_context_create(counted.get(), 0, 0, &made, nullptr));
@@ -324,7 +323,8 @@ TEST_F(deferred_ends, a_pinned_pool_is_destroyed_behind_the_frees_of_its_blocks)
     driver.reset_counts();
     {
         gate held(stream);
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, number(block), page, stream, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), target, number(block), page, nullptr, stream, nullptr, nullptr));
         ASSERT_OK(ferry_pinned_pool_free_async(pool, block, stream, nullptr));
         ASSERT_OK(ferry_pinned_pool_destroy_deferred(pool, stream, nullptr));
         ASSERT_OK(trim());
@@ -382,7 +382,6 @@ TEST_F(deferred_ends, closing_the_instance_ends_everything_that_is_kept) {
     const host_pages host;
     const pinned_memory from(256 * pieces);
     const device_memory to(256 * pieces);
-    if (has_kernels()) reopen(0, FERRY_COPY_BY_KERNEL);
     ferry_prepared *const prepared = prepare(to, number(from.data()));
     ferry_pinned_pool *pool = nullptr;
     void *block = nullptr;
@@ -435,7 +434,6 @@ TEST_F(deferred_ends, the_child_of_a_fork_is_refused) {
     const host_pages host;
     const pinned_memory from(256 * pieces);
     const device_memory to(256 * pieces);
-    if (has_kernels()) reopen(0, FERRY_COPY_BY_KERNEL);
     ferry_prepared *const prepared = prepare(to, number(from.data()));
     ferry_pinned_pool *pool = nullptr;
     ASSERT_OK(ferry_pinned_pool_create(counted.get(), nullptr, &pool, nullptr));

@@ -15,6 +15,7 @@
 #include "support/counted_test.h"
 #include "support/emulator.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 
@@ -85,7 +86,7 @@ protected:
         driver.reset_counts();
     }
 
-    void copy(CUarray array, bytes &host, bool to_array, std::uint32_t flags) {
+    void copy(CUarray array, bytes &host, bool to_array, const how &options) {
         ferry_copy_desc copy = {};
         ferry_place &texels = to_array ? copy.destination : copy.source,
                     &memory = to_array ? copy.source : copy.destination;
@@ -93,9 +94,8 @@ protected:
         ferry_place_any(&memory, reinterpret_cast<std::uintptr_t>(host.data()));
         copy.width = 4 * side;
         copy.height = side;
-        copy.flags = flags;
         ferry_error_info error = new_error();
-        ASSERT_OK(ferry_copy(counted.get(), &copy, &error)) << describe(error);
+        ASSERT_OK(ferry_copy(counted.get(), &copy, options, &error)) << describe(error);
     }
 };
 
@@ -166,17 +166,17 @@ TEST_F(deferred_frees, a_mipmapped_array_is_reused_only_for_the_same_number_of_l
 
 TEST_F(deferred_frees, reused_arrays_hold_the_bytes_of_their_new_owner) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
-    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING}) {
+    for (const how &options : {how(), by_driver, by_staging}) {
         CUarray last = nullptr;
         for (std::uint64_t round = 0; round < 6; ++round) {
-            SCOPED_TRACE(testing::Message() << "flags " << flags << ", round " << round);
+            SCOPED_TRACE(testing::Message() << options << ", round " << round);
             const CUarray array = make(description(side, FERRY_ARRAY_SURFACE));
             if (last) {
                 EXPECT_EQ(last, array);
             }
             bytes picture = random_bytes(array_size, round), back(array_size);
-            copy(array, picture, true, flags);
-            copy(array, back, false, flags);
+            copy(array, picture, true, options);
+            copy(array, back, false, options);
             EXPECT_TRUE(picture == back);
             ASSERT_OK(give_up(last = array));
             pass();
@@ -315,7 +315,7 @@ TEST_F(deferred_frees, the_only_worker_frees_arrays_while_a_copy_waits_for_it) {
     options.submit_user = &worker;
     options.staging_threads = 1;
     options.staging = FERRY_STAGING_AT_OPEN;
-    options.copy_flags = FERRY_COPY_BY_STAGING;
+    options.copy_options = by_staging;
     open(options);
     const std::uint64_t size = 1 << 20;
     const device_memory target(size);
@@ -330,7 +330,7 @@ TEST_F(deferred_frees, the_only_worker_frees_arrays_while_a_copy_waits_for_it) {
             if (!given) given = give_up(memory);
         });
         ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, reinterpret_cast<std::uintptr_t>(picture.data()), size,
-                                         stream, nullptr));
+                                         nullptr, stream, nullptr, nullptr));
         while (worker.waiting() < 2) // the program's job and the copy's work
             std::this_thread::yield();
         worker.begin();
@@ -529,7 +529,7 @@ TEST_F(deferred_frees, host_memory_stays_valid_until_its_free_has_completed) {
         {
             gate held(stream);
             ASSERT_OK(ferry_copy_bytes_async(counted.get(), target, reinterpret_cast<std::uintptr_t>(memory), host_size,
-                                             stream, nullptr));
+                                             nullptr, stream, nullptr, nullptr));
             EXPECT_TRUE(returns([&, instance = counted.get()] {
                 EXPECT_OK(ferry_host_free_deferred(instance, memory, stream, nullptr));
                 EXPECT_OK(ferry_deferred_trim(instance, FERRY_DEVICE_UNKNOWN, 0, nullptr));

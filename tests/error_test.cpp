@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "support/fault_driver.h"
+#include "support/how.h"
 #include "support/test_place.h"
 #include "system/handles.h"
 
@@ -32,7 +33,7 @@ bool contains(const std::string &text, std::uint64_t number) {
 
 TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) {
     std::vector<std::string> fields;
-    for (std::int32_t field = 0; field <= FERRY_FIELD_LINKS; ++field) {
+    for (std::int32_t field = 0; field <= FERRY_FIELD_MAX_SMS; ++field) {
         ferry_error_info error = new_error();
         error.status = FERRY_ERROR_INVALID_ARGUMENT;
         error.field = field;
@@ -41,7 +42,7 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
         EXPECT_TRUE(field == 0 || fields.back().find(' ') == std::string::npos) << "field " << field << " has no name";
     }
     for (std::int32_t side = 0; side <= FERRY_SIDE_DRIVER_OPTIONS; ++side)
-        for (std::int32_t field = 0; field <= FERRY_FIELD_LINKS; ++field)
+        for (std::int32_t field = 0; field <= FERRY_FIELD_MAX_SMS; ++field)
             for (std::int32_t item = 0; item <= FERRY_ITEM_CPU; ++item)
                 for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_NEEDS; ++numbers)
                     for (const std::uint64_t index : {0u, 41u}) {
@@ -128,8 +129,11 @@ TEST_F(error_details, options_are_named_with_value_and_limit) {
          "options.register_chunk: 4097, must be a multiple of 4096 (FERRY_ERROR_INVALID_ARGUMENT)"},
         {[](ferry_options &o) { o.staging_bytes = 4095; },
          "options.staging_bytes: 4095, must be at least 4096 (FERRY_ERROR_INVALID_ARGUMENT)"},
-        {[](ferry_options &o) { o.copy_flags = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL; },
-         "has flags that exclude each other"},
+        {[](ferry_options &o) {
+             static constexpr how unknown = max_sms(65536);
+             o.copy_options = unknown;
+         },
+         "options.max_sms: 65536, must be from 0 to 65535 (FERRY_ERROR_INVALID_ARGUMENT)"},
     };
     for (const auto &row : rows)
         expect_words(opened_with(row.spoil), {row.line});
@@ -148,22 +152,21 @@ TEST_F(error_details, options_are_named_with_value_and_limit) {
                                    " (FERRY_ERROR_ABI_MISMATCH)");
 }
 
-TEST_F(error_details, two_forced_routes_are_called_exclusive_and_unknown_flags_unknown) {
-    ferry_copy_desc copy = {};
-    copy.flags = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY;
+TEST_F(error_details,
+       a_flag_that_excludes_the_route_is_the_obstacle_and_unknown_flags_are_reported_with_the_known_flags) {
+    const ferry_copy_desc copy = {};
     ferry_error_info error = new_error();
-    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_FLAGS);
-    EXPECT_EQ(error.numbers, FERRY_NUMBERS_EXCLUSIVE);
-    EXPECT_EQ(error.value, copy.flags);
-    EXPECT_EQ(error.limit, copy.flags);
-    copy.flags = FERRY_COPY_BY_KERNEL | FERRY_COPY_NO_KERNELS;
-    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_FLAGS);
-    EXPECT_EQ(error.numbers, FERRY_NUMBERS_EXCLUSIVE);
-    copy.flags = 1u << 15;
-    EXPECT_EQ(ferry_copy(basic.get(), &copy, &error), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, by_kernel | no_kernels, &error), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(error.numbers, FERRY_NUMBERS_OBSTACLE);
+    EXPECT_EQ(error.value, FERRY_OBSTACLE_FORBIDDEN);
+    expect_words(describe(error), {"options.route: ", "the options exclude kernels"});
+    ferry_copy_options unknown = {};
+    unknown.flags = 1u << 15;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, how(unknown), &error), FERRY_ERROR_FLAGS);
     EXPECT_EQ(error.numbers, FERRY_NUMBERS_BITS);
-    EXPECT_EQ(error.value, copy.flags);
+    EXPECT_EQ(error.value, unknown.flags);
     EXPECT_EQ(error.limit & error.value, 0u);
+    EXPECT_EQ(describe(error), "options.flags: 0x8000, has bits outside 0xf (FERRY_ERROR_FLAGS)");
 }
 
 TEST_F(error_details, an_array_with_three_channels_names_the_channels) {
@@ -190,15 +193,15 @@ TEST_F(error_details, a_batch_names_copy_0_and_piece_0) {
     copies[1] = copies[0];
     copies[0].source.device = 7777;
     ferry_error_info error = new_error();
-    EXPECT_EQ(ferry_copy_batch(basic.get(), copies, 2, 0, &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(ferry_copy_batch(basic.get(), copies, 2, nullptr, &error), FERRY_ERROR_DEVICE);
     EXPECT_EQ(describe(error), "copy 0: source.device: 7777, must be at least 0 and less than " +
                                    std::to_string(device_count()) + " (FERRY_ERROR_DEVICE)");
     const std::uint64_t to[] = {memory.address(), memory.address()}, from[] = {0, memory.address() + 128},
                         sizes[] = {64, 64};
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), to, from, sizes, 2, 0, &error), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), to, from, sizes, 2, nullptr, &error), FERRY_ERROR_ADDRESS);
     expect_words(describe(error), {"piece 0: source.address: 0"});
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), to, from, sizes, 2, 1u << 31, &error), FERRY_ERROR_FLAGS);
-    EXPECT_EQ(error.item, FERRY_ITEM_NONE) << "the flags belong to no piece";
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), to, from, sizes, 2, updatable, &error), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(error.item, FERRY_ITEM_NONE) << "the options belong to no piece";
 }
 
 TEST_F(error_details, a_required_object_that_is_null_is_named) {
@@ -403,14 +406,17 @@ TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed)
         const char *only = nullptr;            // the driver function that fails; null: each that the call needs
     };
     std::vector<row> rows = {
-        {"batches", [&](error_info e) { return ferry_copy_pieces(ferry, to, from, sizes, 2, 0, e); }},
-        {"batches", [&](error_info e) { return ferry_copy_pieces_async(ferry, to, from, sizes, 2, 0, stream, e); }},
+        {"batches", [&](error_info e) { return ferry_copy_pieces(ferry, to, from, sizes, 2, nullptr, e); }},
+        {"batches",
+         [&](error_info e) { return ferry_copy_pieces_async(ferry, to, from, sizes, 2, nullptr, stream, nullptr, e); }},
         {"batches",
          [&](error_info e) {
-             return ferry_prepared_create_pieces(ferry, to, from, sizes, 2, 0, stream, &prepared, e);
+             return ferry_prepared_create_pieces(ferry, to, from, sizes, 2, nullptr, stream, &prepared, e);
          }},
-        {"batches", [&](error_info e) { return ferry_prepared_launch(prepared, stream, e); },
-         [&] { EXPECT_OK(ferry_prepared_create_pieces(ferry, to, from, sizes, 2, 0, stream, &prepared, nullptr)); }},
+        {"batches", [&](error_info e) { return ferry_prepared_launch(prepared, nullptr, stream, nullptr, e); },
+         [&] {
+             EXPECT_OK(ferry_prepared_create_pieces(ferry, to, from, sizes, 2, nullptr, stream, &prepared, nullptr));
+         }},
         {"contexts",
          [&](error_info e) {
              CUctx_st *retained = nullptr;
@@ -425,16 +431,19 @@ TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed)
              CUctx_st *current = nullptr;
              return ferry_context_get_current(ferry, &current, e);
          }},
-        {"copies", [&](error_info e) { return ferry_copy_bytes(ferry, second(), first(), 1000, e); }},
-        {"copies", [&](error_info e) { return ferry_copy_bytes_async(ferry, second(), first(), 1000, stream, e); }},
+        {"copies", [&](error_info e) { return ferry_copy_bytes(ferry, second(), first(), 1000, nullptr, e); }},
+        {"copies",
+         [&](error_info e) {
+             return ferry_copy_bytes_async(ferry, second(), first(), 1000, nullptr, stream, nullptr, e);
+         }},
         {"external",
          [&](error_info e) {
              CUextMemory_st *imported = nullptr;
              return ferry_external_memory_import(ferry, &external, &imported, e);
          },
          [] {}, "cuImportExternalMemory"},
-        {"fills", [&](error_info e) { return ferry_fill(ferry, &fill, e); }},
-        {"fills", [&](error_info e) { return ferry_fill_async(ferry, &fill, stream, e); }},
+        {"fills", [&](error_info e) { return ferry_fill(ferry, &fill, nullptr, e); }},
+        {"fills", [&](error_info e) { return ferry_fill_async(ferry, &fill, nullptr, stream, nullptr, e); }},
         {"host_memory", [&](error_info e) { return allocate_pinned(ferry, 4096, FERRY_HOST_BY_DRIVER, &host, e); }},
         {"host_memory", [&](error_info e) { return ended(host, ferry_host_free(ferry, host, e)); },
          [&] { EXPECT_OK(allocate_pinned(ferry, 4096, FERRY_HOST_BY_DRIVER, &host)); }},

@@ -9,6 +9,7 @@
 #include "base/route_kind.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
 
@@ -23,14 +24,15 @@ constexpr bool is_pageable(place_kind kind) { return kind == place_kind::pageabl
 // Memory that kernels reach even if the other end is pageable.
 constexpr bool is_of_device(place_kind kind) { return kind == place_kind::device || kind == place_kind::pool; }
 
-ferry_explanation explain(const instance_owner &instance, const ferry_copy_desc &copy) {
+ferry_explanation explain(const instance_owner &instance, const ferry_copy_desc &copy, const how &options = {}) {
     ferry_explanation found = new_explanation();
-    EXPECT_OK(ferry_copy_explain(instance.get(), &copy, &found, nullptr));
+    EXPECT_OK(ferry_copy_explain(instance.get(), &copy, options, &found, nullptr));
     return found;
 }
-ferry_explanation explain_async(const instance_owner &instance, const ferry_copy_desc &copy, CUstream stream) {
+ferry_explanation explain_async(const instance_owner &instance, const ferry_copy_desc &copy, CUstream stream,
+                                const how &options = {}) {
     ferry_explanation found = new_explanation();
-    EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, stream, &found, nullptr));
+    EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, options, stream, &found, nullptr));
     return found;
 }
 
@@ -75,22 +77,24 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
                 const grid shape = {.width = 64, .height = 4};
                 if (!can_be(from, shape) || !can_be(to, shape)) continue;
                 test_place source(from, shape, far_device), destination(to, shape);
-                for (const statement how : {statement::stated, statement::any})
+                for (const statement stating : {statement::stated, statement::any})
                     for (const bool is_synchronous : {true, false}) {
                         SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
-                        ferry_copy_desc copy = describe_copy(source.describe(how), destination.describe(how), 48, 3);
+                        const ferry_copy_desc copy =
+                            describe_copy(source.describe(stating), destination.describe(stating), 48, 3);
                         const bool is_staged = !is_synchronous && has_kernels(instance) &&
                                                ((is_pageable(from) && is_of_device(to)) ||
                                                 (is_pageable(to) && is_of_device(from) && far_device == 0));
-                        if (is_staged) copy.flags = FERRY_COPY_BY_STAGING; // the driver is faster for so little
+                        const how options = is_staged ? by_staging : how(); // the driver is faster for so little
                         driver.reset_counts();
-                        const ferry_explanation found =
-                            is_synchronous ? explain(instance, copy) : explain_async(instance, copy, stream);
+                        const ferry_explanation found = is_synchronous ? explain(instance, copy, options)
+                                                                       : explain_async(instance, copy, stream, options);
                         EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0) << "nothing may be copied";
                         EXPECT_EQ(found.route, is_staged ? FERRY_ROUTE_STAGED : FERRY_ROUTE_DRIVER);
                         driver.reset_counts();
-                        ASSERT_OK(is_synchronous ? ferry_copy(instance.get(), &copy, nullptr)
-                                                 : ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
+                        ASSERT_OK(is_synchronous
+                                      ? ferry_copy(instance.get(), &copy, options, nullptr)
+                                      : ferry_copy_async(instance.get(), &copy, options, stream, nullptr, nullptr));
                         ASSERT_OK(raw().cuStreamSynchronize(stream));
                         for (const char *const call : calls) {
                             // On an idle stream one more kernel shows first whether the device has room for kernels.
@@ -102,49 +106,51 @@ TEST_F(explanations, name_the_driver_call_that_the_copy_makes) {
             }
 }
 
-// Copies between pageable memory and a device, whose route depends on the stream: the lengths and flags below.
+// Copies between pageable memory and a device, whose route depends on the stream: the lengths and options below.
 constexpr std::uint64_t ticket_lengths[] = {64, 5000, 200'000, 3 << 20};
-constexpr std::uint32_t ticket_flags[] = {0, FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS, FERRY_COPY_SOURCE_READ,
-                                          FERRY_COPY_DESTINATION_WRITTEN};
+constexpr how ticket_options[] = {{}, urgent, no_kernels, read_in_the_call, written_in_the_call};
 
 struct copy_for_ticket {
-    copy_for_ticket(bool is_up, std::uint64_t length, std::uint32_t flags)
-        : host(place_kind::pageable, {.width = length}), device(place_kind::device, {.width = length}) {
+    copy_for_ticket(bool is_up, std::uint64_t length, const how &with)
+        : host(place_kind::pageable, {.width = length}), device(place_kind::device, {.width = length}), options(with) {
         test_place &from = is_up ? host : device, &to = is_up ? device : host;
         copy = describe_copy(from.describe(statement::any), to.describe(statement::any), length);
-        copy.flags = flags;
+    }
+    ferry_explanation explain(const instance_owner &instance, CUstream stream) const {
+        return explain_async(instance, copy, stream, options);
     }
     // Returns the route that the ticket reports.
     std::int32_t enqueue(ferry_instance *instance, CUstream stream) const {
         ferry_ticket *ticket = nullptr;
         ferry_ticket_info info = {};
         info.struct_size = sizeof info;
-        EXPECT_OK(ferry_copy_async(instance, &copy, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_copy_async(instance, &copy, options, stream, &ticket, nullptr));
         EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         return info.route;
     }
     test_place host, device;
+    how options;
     ferry_copy_desc copy = {};
 };
 
 TEST_F(explanations_on_a_stream, name_the_route_of_the_ticket_while_the_stream_stays_idle_or_busy) {
     for (const bool is_up : {true, false})
         for (const std::uint64_t length : ticket_lengths)
-            for (const std::uint32_t flags : ticket_flags) {
-                SCOPED_TRACE(testing::Message() << length << " bytes, flags " << flags << (is_up ? " up" : " down"));
-                const copy_for_ticket one(is_up, length, flags);
+            for (const how &options : ticket_options) {
+                SCOPED_TRACE(testing::Message() << length << (is_up ? " bytes up, " : " bytes down, ") << options);
+                const copy_for_ticket one(is_up, length, options);
                 ASSERT_OK(raw().cuCtxSynchronize());
-                const ferry_explanation idle = explain_async(basic, one.copy, *stream);
+                const ferry_explanation idle = one.explain(basic, *stream);
                 const std::int32_t route = one.enqueue(basic.get(), *stream);
                 ASSERT_OK(raw().cuCtxSynchronize());
                 // On a busy machine, a staging delay that ferry has measured changes the route until it is forgotten.
                 if (route != idle.route) {
-                    EXPECT_NE(idle.staging_delay_ns + explain_async(basic, one.copy, *stream).staging_delay_ns, 0u)
+                    EXPECT_NE(idle.staging_delay_ns + one.explain(basic, *stream).staging_delay_ns, 0u)
                         << "the ticket reports route " << route << ", explained was route " << idle.route;
                 }
                 gate held(*stream);
-                const ferry_explanation busy = explain_async(basic, one.copy, *stream);
+                const ferry_explanation busy = one.explain(basic, *stream);
                 if (busy.blocks != FERRY_BLOCKS_NO) continue; // until the gate is open
                 EXPECT_EQ(one.enqueue(basic.get(), *stream), busy.route);
                 held.open();
@@ -153,13 +159,13 @@ TEST_F(explanations_on_a_stream, name_the_route_of_the_ticket_while_the_stream_s
 
 // A short copy behind other work is staged. Once that work has completed, the driver may be faster.
 TEST_F(explanations_on_a_stream, name_another_route_once_the_work_before_the_copy_has_completed) {
-    const copy_for_ticket one(false, 64, 0);
+    const copy_for_ticket one(false, 64, {});
     {
         gate held(*stream);
-        EXPECT_EQ(explain_async(basic, one.copy, *stream).route, FERRY_ROUTE_STAGED);
+        EXPECT_EQ(one.explain(basic, *stream).route, FERRY_ROUTE_STAGED);
     }
     ASSERT_OK(raw().cuCtxSynchronize());
-    EXPECT_EQ(explain_async(basic, one.copy, *stream).route, FERRY_ROUTE_DRIVER);
+    EXPECT_EQ(one.explain(basic, *stream).route, FERRY_ROUTE_DRIVER);
     EXPECT_EQ(one.enqueue(basic.get(), *stream), FERRY_ROUTE_DRIVER);
     ASSERT_OK(raw().cuCtxSynchronize());
 }
@@ -262,40 +268,67 @@ TEST_F(explanations_on_a_stream, report_why_a_copy_takes_its_route) {
         place_kind from, to;
         grid shape;
         std::uint64_t width; // of each row
-        std::uint32_t flags;
+        how options;
         std::int32_t route, reason;
         const char *text;
     } const cases[] = {
-        {"a line", place_kind::pinned, place_kind::device, line, 4096, 0, FERRY_ROUTE_DRIVER, FERRY_REASON_LINE,
+        {"a line",
+         place_kind::pinned,
+         place_kind::device,
+         line,
+         4096,
+         {},
+         FERRY_ROUTE_DRIVER,
+         FERRY_REASON_LINE,
          "; because the driver is as fast for contiguous memory"},
-        {"both ends on the host", place_kind::pinned, place_kind::pinned, image, 64, 0, FERRY_ROUTE_DRIVER,
-         FERRY_REASON_ONLY, "; no kernel: both ends are host memory"},
-        {"narrow rows", place_kind::device, place_kind::device, narrow, 4, 0, any_route, FERRY_REASON_PREDICTED,
+        {"both ends on the host",
+         place_kind::pinned,
+         place_kind::pinned,
+         image,
+         64,
+         {},
+         FERRY_ROUTE_DRIVER,
+         FERRY_REASON_ONLY,
+         "; no kernel: both ends are host memory"},
+        {"narrow rows",
+         place_kind::device,
+         place_kind::device,
+         narrow,
+         4,
+         {},
+         any_route,
+         FERRY_REASON_PREDICTED,
          "; because it is predicted to be the fastest ("},
-        {"forced", place_kind::device, place_kind::device, narrow, 4, FERRY_COPY_BY_DRIVER, FERRY_ROUTE_DRIVER,
-         FERRY_REASON_FORCED, "; because the flags force it"},
-        {"forced to be staged", place_kind::pageable, place_kind::device, line, 4096, FERRY_COPY_BY_STAGING,
-         FERRY_ROUTE_STAGED, FERRY_REASON_FORCED, "; because the flags force it"},
-        {"urgent", place_kind::pinned, place_kind::device, image, 64, FERRY_COPY_URGENT, FERRY_ROUTE_KERNEL,
-         FERRY_REASON_URGENT, "; because of URGENT"},
-        {"pageable, behind other work", place_kind::pageable, place_kind::device, line, 4096, 0, FERRY_ROUTE_STAGED,
-         FERRY_REASON_NO_WAIT, "; because the driver would make the caller wait"},
+        {"forced", place_kind::device, place_kind::device, narrow, 4, by_driver, FERRY_ROUTE_DRIVER,
+         FERRY_REASON_FORCED, "; because the options force it"},
+        {"forced to be staged", place_kind::pageable, place_kind::device, line, 4096, by_staging, FERRY_ROUTE_STAGED,
+         FERRY_REASON_FORCED, "; because the options force it"},
+        {"urgent", place_kind::pinned, place_kind::device, image, 64, urgent, FERRY_ROUTE_KERNEL, FERRY_REASON_URGENT,
+         "; because of URGENT"},
+        {"pageable, behind other work",
+         place_kind::pageable,
+         place_kind::device,
+         line,
+         4096,
+         {},
+         FERRY_ROUTE_STAGED,
+         FERRY_REASON_NO_WAIT,
+         "; because the driver would make the caller wait"},
         {"read early",
          place_kind::pageable,
          place_kind::device,
          {.width = 1 << 19},
          1 << 19,
-         FERRY_COPY_SOURCE_READ,
+         read_in_the_call,
          FERRY_ROUTE_BUFFERED,
-         FERRY_REASON_SOURCE_READ,
-         "; because SOURCE_READ requires reading the source in the call"},
+         FERRY_REASON_SOURCE_ORDER,
+         "; because the source must be read in the call"},
     };
     for (const auto &one : cases) {
         SCOPED_TRACE(one.what);
-        stated_copy between(one.from, one.to, one.shape, one.width, one.shape.height);
-        between.copy.flags = one.flags;
+        const stated_copy between(one.from, one.to, one.shape, one.width, one.shape.height);
         const gate held(*stream);
-        const ferry_explanation found = explain_async(basic, between.copy, *stream);
+        const ferry_explanation found = explain_async(basic, between.copy, *stream, one.options);
         EXPECT_EQ(found.route, one.route == any_route ? found.route : one.route);
         EXPECT_EQ(found.reason, one.reason);
         EXPECT_NE(describe(found).find(one.text), std::string::npos) << describe(found);
@@ -344,16 +377,17 @@ TEST_F(explanations, calls_that_do_not_block_return_before_the_work_ahead_of_the
         const stated_copy between(row.from, row.to, {.width = 64, .height = 4}, 48, 3);
         std::int32_t done = -1;
         if (row.asynchronous == FERRY_BLOCKS_NO) {
-            ASSERT_OK(
-                ferry_copy_async(basic.get(), &between.copy, stream, nullptr, nullptr)); // creates what is needed once
+            ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, nullptr, stream, nullptr,
+                                       nullptr)); // creates what is needed once
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             const gate held(stream); // a call that waited would not return
-            ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, stream, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(ferry_stream_query(basic.get(), stream, &done, nullptr));
             EXPECT_EQ(done, 0);
         } else {
-            ASSERT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), ahead.address(), size, stream, nullptr));
-            ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, stream, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), ahead.address(), size, nullptr, stream,
+                                             nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(basic.get(), &between.copy, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(ferry_stream_query(basic.get(), stream, &done, nullptr));
             EXPECT_EQ(done, 1);
         }
@@ -387,12 +421,12 @@ TEST_F(explanations, a_bad_copy_is_refused_with_the_same_error_as_by_the_copy_it
     copy.width = 4;
     ferry_explanation found = new_explanation();
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_explain(basic.get(), &copy, &found, &error), error, FERRY_ERROR_ADDRESS,
+    expect_refusal(ferry_copy_explain(basic.get(), &copy, nullptr, &found, &error), error, FERRY_ERROR_ADDRESS,
                    FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     found.struct_size = 4;
     copy.width = 0;
-    EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, &found, &error), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, nullptr, &found, &error), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_copy_explain(basic.get(), &copy, nullptr, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
     char line[8] = "before";
     EXPECT_EQ(ferry_explanation_format(nullptr, line, sizeof line), 0u);
     EXPECT_STREQ(line, "");

@@ -269,12 +269,12 @@ TEST_F(files, copies_reach_the_memory_at_every_offset) {
         const bytes data = random_bytes(memory_size - offset - 100, offset);
         const std::uint64_t address = address_of(memory, offset, data.size());
         ASSERT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(data.data()), data.size(),
-                                   nullptr));
+                                   nullptr, nullptr));
         EXPECT_EQ(std::memcmp(shared.data() + offset, data.data(), data.size()), 0);
         std::memset(shared.data() + offset, 0x5b, data.size());
         bytes back(data.size());
         ASSERT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uintptr_t>(back.data()), address, back.size(),
-                                   nullptr));
+                                   nullptr, nullptr));
         EXPECT_EQ(back, bytes(back.size(), std::byte{0x5b}));
         ferry_address_info info = {};
         info.struct_size = sizeof info;
@@ -300,7 +300,7 @@ TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
     const test_stream stream;
     const bytes data = random_bytes(shared.size(), 3);
     ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(data.data()), data.size(),
-                                     stream, nullptr));
+                                     nullptr, stream, nullptr, nullptr));
     ASSERT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
     EXPECT_EQ(std::memcmp(shared.data(), data.data(), data.size()), 0);
     std::vector<std::uint64_t> to, from, sizes;
@@ -309,7 +309,7 @@ TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
         from.push_back(reinterpret_cast<std::uintptr_t>(data.data()) + 64'000 - i * 1000);
         sizes.push_back(1000);
     }
-    ASSERT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), sizes.size(), 0, nullptr));
+    ASSERT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), sizes.size(), nullptr, nullptr));
     for (std::uint64_t i = 0; i < 64; ++i)
         EXPECT_EQ(std::memcmp(shared.data() + i * 1000, data.data() + 64'000 - i * 1000, 1000), 0) << i;
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
@@ -383,14 +383,14 @@ TEST_F(files, arrays_of_several_levels_share_the_memory) {
             ferry_place_array(&copy.destination, 0, array);
             copy.width = side * 4;
             copy.height = side;
-            ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+            ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
             ferry_place_array(&copy.source, 0, array);
             ferry_place_host(&copy.destination, back.data());
-            ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+            ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
             EXPECT_EQ(back, data);
             if (device_count() > 1) {
                 ferry_place_array(&copy.source, 1, array);
-                EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr), FERRY_ERROR_DEVICE) << "it is on device 0";
+                EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr, nullptr), FERRY_ERROR_DEVICE) << "it is on device 0";
             }
         }
         CUarray_st *none = nullptr;
@@ -413,7 +413,7 @@ TEST_F(files, memory_is_released_after_its_last_use) {
         ASSERT_OK(
             ferry_external_semaphore_wait_async(basic.get(), semaphore, 1, 0, stream, nullptr)); // blocks the stream
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), address, reinterpret_cast<std::uintptr_t>(source.data()),
-                                         memory_size, stream, nullptr));
+                                         memory_size, nullptr, stream, nullptr, nullptr));
         ASSERT_OK(ferry_external_memory_release_deferred(basic.get(), memory, stream, nullptr));
         EXPECT_EQ(ferry_external_memory_release_deferred(basic.get(), memory, stream, nullptr), FERRY_ERROR_HANDLE);
         EXPECT_EQ(ferry_external_memory_release(basic.get(), memory, nullptr), FERRY_ERROR_HANDLE);
@@ -475,10 +475,10 @@ struct imported_arrays : counted_files {
         ferry_place_array(&copy.destination, 0, array);
         copy.width = side * 4;
         copy.height = side;
-        ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
         ferry_place_array(&copy.source, 0, array);
         ferry_place_host(&copy.destination, back.data());
-        ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
         EXPECT_EQ(back, data);
     }
 };
@@ -995,9 +995,10 @@ FERRY_SECOND_PROCESS(closes_every_descriptor_that_it_does_not_know) {
     }
     const bytes sent = random_bytes(4 << 20, 1);
     bytes got(sent.size());
-    EXPECT_OK(
-        ferry_copy_bytes(ferry.get(), memory, reinterpret_cast<std::uintptr_t>(sent.data()), sent.size(), nullptr));
-    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), memory, got.size(), nullptr));
+    EXPECT_OK(ferry_copy_bytes(ferry.get(), memory, reinterpret_cast<std::uintptr_t>(sent.data()), sent.size(), nullptr,
+                               nullptr));
+    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), memory, got.size(), nullptr,
+                               nullptr));
     EXPECT_EQ(got, sent);
     EXPECT_OK(ferry_device_free(ferry.get(), memory, nullptr));
     if (imported) {

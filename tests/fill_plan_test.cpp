@@ -39,7 +39,7 @@ fill_shape settled(const fill_box &box) {
     return shape;
 }
 
-fill_facts facts_with(std::uint32_t flags) {
+fill_facts facts_with(const copy_preferences &preferences) {
     static const ferry_device_info h200 = [] {
         ferry_device_info info = {};
         std::strcpy(info.name, "NVIDIA H200");
@@ -50,7 +50,7 @@ fill_facts facts_with(std::uint32_t flags) {
     return {.context_device = 0,
             .kernels = obstacle::none,
             .reach = obstacle::none,
-            .preferences = preferences_of(flags),
+            .preferences = preferences,
             .profile = &built_in_profile(h200)};
 }
 
@@ -112,7 +112,7 @@ TEST(fill_plans, a_kernel_fills_what_no_driver_call_can_fill_and_many_narrow_row
     for (const auto &row : rows) {
         SCOPED_TRACE(row.name);
         const fill_shape shape = settled(row.box);
-        const fill_plan plan = plan_fill(shape, facts_with(0));
+        const fill_plan plan = plan_fill(shape, facts_with({}));
         EXPECT_EQ(static_cast<int>(plan.route), static_cast<int>(row.expected));
         EXPECT_EQ(plan.blocks != 0, row.expected == kernel);
         EXPECT_EQ(static_cast<int>(plan.refused), 0);
@@ -122,49 +122,63 @@ TEST(fill_plans, a_kernel_fills_what_no_driver_call_can_fill_and_many_narrow_row
     }
 }
 
-TEST(fill_plans, flags_are_obeyed_or_refused) {
+TEST(fill_plans, preferences_are_obeyed_or_refused) {
     constexpr fill_box line = {4096, 1, 1, 0, 0}, wide = {4096, 1, 1, 0, 0, 8}, narrow = {4, 1 << 20, 1, 8, 0},
                        apart = {64, 8, 5, 80, 10};
     constexpr auto none = route_kind::none, driver = route_kind::driver, kernel = route_kind::kernel;
+    constexpr copy_preferences by_kernel = {.forced = kernel}, by_driver = {.forced = driver},
+                               no_kernels = {.no_kernels = true}, urgent = {.is_urgent = true};
     struct {
         const char *name;
         fill_box box;
-        std::uint32_t flags;
+        copy_preferences preferences;
         obstacle kernels, reach;
         route_kind expected;
         std::int32_t status, field;
     } const rows[] = {
-        {"by kernel", line, FERRY_COPY_BY_KERNEL, obstacle::none, obstacle::none, kernel, 0, 0},
-        {"urgent", line, FERRY_COPY_URGENT, obstacle::none, obstacle::none, kernel, 0, 0},
-        {"by driver", narrow, FERRY_COPY_BY_DRIVER, obstacle::none, obstacle::none, driver, 0, 0},
+        {"by kernel", line, by_kernel, obstacle::none, obstacle::none, kernel, 0, 0},
+        {"urgent", line, urgent, obstacle::none, obstacle::none, kernel, 0, 0},
+        {"by driver", narrow, by_driver, obstacle::none, obstacle::none, driver, 0, 0},
         {"on one multiprocessor, which is slower",
          {100, 1 << 16, 1, 200, 0},
-         1u << FERRY_COPY_MAX_SMS_SHIFT,
+         {.max_blocks = 1},
          obstacle::none,
          obstacle::none,
          driver,
          0,
          0},
-        {"no kernels", narrow, FERRY_COPY_NO_KERNELS, obstacle::none, obstacle::none, driver, 0, 0},
-        {"none loaded", narrow, 0, obstacle::not_loaded, obstacle::none, driver, 0, 0},
-        {"none loaded, urgent", line, FERRY_COPY_URGENT, obstacle::not_loaded, obstacle::none, driver, 0, 0},
-        {"managed, as the driver says", narrow, 0, obstacle::none, obstacle::managed, driver, 0, 0},
-        {"managed, wide", wide, 0, obstacle::none, obstacle::managed, kernel, 0, 0},
-        {"by kernel, none loaded", line, FERRY_COPY_BY_KERNEL, obstacle::not_loaded, obstacle::none, none,
-         FERRY_ERROR_ROUTE, FERRY_FIELD_FLAGS},
-        {"wide, no kernels", wide, FERRY_COPY_NO_KERNELS, obstacle::none, obstacle::none, none, FERRY_ERROR_UNSUPPORTED,
+        {"no kernels", narrow, no_kernels, obstacle::none, obstacle::none, driver, 0, 0},
+        {"none loaded", narrow, {}, obstacle::not_loaded, obstacle::none, driver, 0, 0},
+        {"none loaded, urgent", line, urgent, obstacle::not_loaded, obstacle::none, driver, 0, 0},
+        {"managed, as the driver says", narrow, {}, obstacle::none, obstacle::managed, driver, 0, 0},
+        {"managed, wide", wide, {}, obstacle::none, obstacle::managed, kernel, 0, 0},
+        {"by kernel, none loaded", line, by_kernel, obstacle::not_loaded, obstacle::none, none, FERRY_ERROR_ROUTE,
+         FERRY_FIELD_ROUTE},
+        {"wide, no kernels", wide, no_kernels, obstacle::none, obstacle::none, none, FERRY_ERROR_UNSUPPORTED,
          FERRY_FIELD_PATTERN},
-        {"wide, by driver", wide, FERRY_COPY_BY_DRIVER, obstacle::none, obstacle::none, none, FERRY_ERROR_UNSUPPORTED,
+        {"wide, by driver", wide, by_driver, obstacle::none, obstacle::none, none, FERRY_ERROR_UNSUPPORTED,
          FERRY_FIELD_PATTERN},
-        {"apart, none loaded", apart, 0, obstacle::not_loaded, obstacle::none, none, FERRY_ERROR_UNSUPPORTED,
+        {"apart, none loaded",
+         apart,
+         {},
+         obstacle::not_loaded,
+         obstacle::none,
+         none,
+         FERRY_ERROR_UNSUPPORTED,
          FERRY_FIELD_DEPTH},
-        {"apart, past the end", apart, 0, obstacle::none, obstacle::beyond, none, FERRY_ERROR_UNSUPPORTED,
+        {"apart, past the end",
+         apart,
+         {},
+         obstacle::none,
+         obstacle::beyond,
+         none,
+         FERRY_ERROR_UNSUPPORTED,
          FERRY_FIELD_DEPTH},
     };
     for (const auto &row : rows) {
         SCOPED_TRACE(row.name);
         const fill_shape shape = settled(row.box);
-        fill_facts facts = facts_with(row.flags);
+        fill_facts facts = facts_with(row.preferences);
         facts.kernels = row.kernels;
         facts.reach = row.reach;
         const fill_plan plan = plan_fill(shape, facts);
@@ -181,7 +195,7 @@ TEST(fill_plans, flags_are_obeyed_or_refused) {
 TEST(fill_plans, memory_of_a_device_out_of_reach_is_refused_by_its_device) {
     fill_shape shape = settled({4096, 1, 1, 0, 0, 8});
     shape.destination.device = 1;
-    fill_facts facts = facts_with(0);
+    fill_facts facts = facts_with({});
     EXPECT_EQ(static_cast<int>(plan_fill(shape, facts).route), static_cast<int>(route_kind::kernel)) << "with access";
     facts.reach = obstacle::no_peer_access;
     const error told = refusal_of(shape, facts, plan_fill(shape, facts));
@@ -190,14 +204,14 @@ TEST(fill_plans, memory_of_a_device_out_of_reach_is_refused_by_its_device) {
     EXPECT_EQ(told.limit, 0u);
 }
 
-TEST(fill_plans, sms_are_limited_by_the_flags_and_few_over_the_link) {
+TEST(fill_plans, sms_are_limited_by_the_options_and_few_over_the_link) {
     const fill_box large = {1 << 20, 64, 1, 1 << 21, 0, 8};
     fill_box on_host = large;
     on_host.kind = memory_kind::pinned;
-    const std::uint16_t many = plan_fill(settled(large), facts_with(0)).blocks;
+    const std::uint16_t many = plan_fill(settled(large), facts_with({})).blocks;
     EXPECT_GE(many, 64u);
-    EXPECT_LT(plan_fill(settled(on_host), facts_with(0)).blocks, 64u);
-    EXPECT_EQ(plan_fill(settled(large), facts_with(3u << FERRY_COPY_MAX_SMS_SHIFT)).blocks, 3u);
+    EXPECT_LT(plan_fill(settled(on_host), facts_with({})).blocks, 64u);
+    EXPECT_EQ(plan_fill(settled(large), facts_with({.max_blocks = 3})).blocks, 3u);
 }
 
 } // namespace

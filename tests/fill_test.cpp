@@ -6,6 +6,7 @@
 
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -45,19 +46,21 @@ ferry_fill_desc describe_fill(const ferry_place &place, std::uint64_t width, std
 }
 
 // Explanations refuse what fills refuse.
-using fill_call = std::int32_t (*)(ferry_instance *, const ferry_fill_desc *, ferry_error_info *);
+using fill_call = std::int32_t (*)(ferry_instance *, const ferry_fill_desc *, const ferry_copy_options *,
+                                   ferry_error_info *);
 constexpr fill_call fill_calls[] = {
     ferry_fill,
-    [](ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
-        return ferry_fill_async(instance, fill, nullptr, error);
-    },
-    [](ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
+    [](ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options,
+       ferry_error_info *error) { return ferry_fill_async(instance, fill, options, nullptr, nullptr, error); },
+    [](ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options,
+       ferry_error_info *error) {
         ferry_explanation told = new_explanation();
-        return ferry_fill_explain(instance, fill, &told, error);
+        return ferry_fill_explain(instance, fill, options, &told, error);
     },
-    [](ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error) {
+    [](ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options,
+       ferry_error_info *error) {
         ferry_explanation told = new_explanation();
-        return ferry_fill_explain_async(instance, fill, nullptr, &told, error);
+        return ferry_fill_explain_async(instance, fill, options, nullptr, &told, error);
     },
 };
 
@@ -78,17 +81,17 @@ TEST_F(fills, patterns_cover_the_box_and_no_other_byte) {
         for (const fill_scene &scene : scenes) {
             test_place memory(kind, scene.memory);
             for (const std::uint32_t unit : {1u, 2u, 4u})
-                for (const statement how : {statement::stated, statement::any})
+                for (const statement stating : {statement::stated, statement::any})
                     for (const bool is_synchronous : {true, false}) {
                         SCOPED_TRACE(testing::Message() << name_of(kind) << " " << scene.name << " unit " << unit);
                         memory.fill(unit);
-                        ferry_fill_desc fill = describe_fill(memory.describe(how, scene.from), scene.width,
-                                                             scene.height, scene.depth, unit);
-                        fill.flags = FERRY_COPY_NO_KERNELS; // the driver's own calls cover all of these scenes
-                        ferry_instance *const instance = how == statement::any ? full.get() : basic.get();
+                        const ferry_fill_desc fill = describe_fill(memory.describe(stating, scene.from), scene.width,
+                                                                   scene.height, scene.depth, unit);
+                        const how options = no_kernels; // the driver's own calls cover all of these scenes
+                        ferry_instance *const instance = stating == statement::any ? full.get() : basic.get();
                         ferry_error_info error = new_error();
-                        ASSERT_OK(is_synchronous ? ferry_fill(instance, &fill, &error)
-                                                 : ferry_fill_async(instance, &fill, stream, &error))
+                        ASSERT_OK(is_synchronous ? ferry_fill(instance, &fill, options, &error)
+                                                 : ferry_fill_async(instance, &fill, options, stream, nullptr, &error))
                             << describe(error);
                         if (!is_synchronous) {
                             ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -123,22 +126,21 @@ TEST_F(fills, random_patterns_and_boxes_match_the_reference) {
                                       between(1, depth - at.z), unit);
                     for (std::uint32_t i = 0; i < unit; ++i)
                         fill.pattern[i] = static_cast<std::uint8_t>(random());
-                    constexpr std::uint32_t flags[] = {0, FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT,
-                                                       FERRY_COPY_BY_KERNEL | 1u << FERRY_COPY_MAX_SMS_SHIFT};
-                    fill.flags = flags[between(0, std::size(flags) - 1)];
+                    constexpr how choices[] = {{}, by_kernel, urgent, by_kernel | max_sms(1)};
+                    const how &options = choices[between(0, std::size(choices) - 1)];
                     SCOPED_TRACE(testing::Message()
                                  << name_of(kind) << " unit " << unit << " at " << at.x << ", " << at.y << ", " << at.z
                                  << ": " << fill.width << " x " << fill.height << " x " << fill.depth << " in pitch "
-                                 << shape.row_pitch << " x " << shape.slice_height << " lead " << shape.lead
-                                 << " flags " << fill.flags);
+                                 << shape.row_pitch << " x " << shape.slice_height << " lead " << shape.lead << ", "
+                                 << options);
                     const bool is_synchronous = between(0, 1);
                     ferry_error_info error = new_error();
                     driver.reset_counts();
-                    ASSERT_OK(is_synchronous ? ferry_fill(counted.get(), &fill, &error)
-                                             : ferry_fill_async(counted.get(), &fill, stream, &error))
+                    ASSERT_OK(is_synchronous ? ferry_fill(counted.get(), &fill, options, &error)
+                                             : ferry_fill_async(counted.get(), &fill, options, stream, nullptr, &error))
                         << describe(error);
                     EXPECT_EQ(driver.calls_beginning("cuMemset") + driver.calls("cuLaunchKernel"), 1);
-                    if (fill.flags) {
+                    if (options) {
                         EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
                     }
                     if (!is_synchronous) {
@@ -156,12 +158,12 @@ TEST_F(fills, a_fill_is_one_driver_call_however_many_rows_it_has) {
     test_place memory(place_kind::device, {.width = 512, .height = 5000, .row_pitch = 520});
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 512, 5000, 1, 4);
     driver.reset_counts();
-    ASSERT_OK(ferry_fill_async(counted.get(), &fill, nullptr, nullptr));
+    ASSERT_OK(ferry_fill_async(counted.get(), &fill, nullptr, nullptr, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuMemsetD2D32Async"), 1);
     EXPECT_EQ(driver.calls_beginning("cuMemset"), 1);
     EXPECT_EQ(driver.calls_beginning("cuPointerGetAttribute"), 0) << "the place states its device";
     const ferry_fill_desc line = describe_fill(memory.describe(statement::stated), 64, 1, 1, 2);
-    ASSERT_OK(ferry_fill(counted.get(), &line, nullptr));
+    ASSERT_OK(ferry_fill(counted.get(), &line, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuMemsetD16Async"), 1);
     EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1);
     EXPECT_EQ(driver.calls("cuLibraryLoadData"), 0) << "a fill by the driver loads no kernels";
@@ -174,9 +176,9 @@ TEST_F(fills, a_fill_that_needs_a_kernel_is_one_launch) {
     for (const bool is_first : {true, false}) {
         driver.reset_counts();
         const ferry_fill_desc apart = describe_fill(place, 96, 9, 5, 1);
-        ASSERT_OK(ferry_fill_async(counted.get(), &apart, stream, nullptr));
+        ASSERT_OK(ferry_fill_async(counted.get(), &apart, nullptr, stream, nullptr, nullptr));
         const ferry_fill_desc wide = describe_fill(place, 96, 9, 1, 16);
-        ASSERT_OK(ferry_fill_async(counted.get(), &wide, stream, nullptr));
+        ASSERT_OK(ferry_fill_async(counted.get(), &wide, nullptr, stream, nullptr, nullptr));
         EXPECT_EQ(driver.calls("cuLaunchKernel"), 2);
         EXPECT_EQ(driver.calls_beginning("cuMemset"), 0);
         EXPECT_EQ(driver.calls_beginning("cuStreamSynchronize"), 0);
@@ -189,7 +191,7 @@ TEST_F(fills, the_driver_fills_slices_that_fold_into_rows) {
     test_place memory(place_kind::device, {.width = 64, .height = 8, .depth = 6});
     const auto expect_call = [&](const ferry_fill_desc &fill, const char *call) {
         driver.reset_counts();
-        ASSERT_OK(ferry_fill_async(counted.get(), &fill, stream, nullptr));
+        ASSERT_OK(ferry_fill_async(counted.get(), &fill, nullptr, stream, nullptr, nullptr));
         EXPECT_EQ(driver.calls(call), 1) << call;
         EXPECT_EQ(driver.calls_beginning("cuMemset"), 1);
     };
@@ -214,35 +216,36 @@ TEST_F(fills, the_driver_fills_a_wide_pattern_that_repeats_a_narrow_one) {
         for (std::uint32_t i = 0; i < size; ++i)
             fill.pattern[i] = static_cast<std::uint8_t>(size + i % 4);
         driver.reset_counts();
-        ASSERT_OK(ferry_fill(without_kernels.get(), &fill, nullptr));
+        ASSERT_OK(ferry_fill(without_kernels.get(), &fill, nullptr, nullptr));
         EXPECT_EQ(driver.calls("cuMemsetD2D32Async"), 1);
         reference_fill(memory, {}, fill);
         EXPECT_EQ(memory.read(), memory.picture());
     }
 }
 
-TEST_F(fills, many_narrow_rows_take_a_kernel_unless_the_flags_forbid_it) {
+TEST_F(fills, many_narrow_rows_take_a_kernel_unless_the_options_forbid_it) {
     NEED_KERNELS();
     test_place memory(place_kind::device, {.width = 4, .height = 50000, .row_pitch = 8});
-    const auto launches = [&](ferry_instance *instance, std::uint32_t flags) {
-        memory.fill(flags);
-        ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4, 50000, 1, 4);
-        fill.flags = flags;
+    std::uint64_t seed = 0;
+    const auto launches = [&](ferry_instance *instance, const how &options) {
+        memory.fill(++seed);
+        const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4, 50000, 1, 4);
         driver.reset_counts();
-        EXPECT_OK(ferry_fill(instance, &fill, nullptr));
+        EXPECT_OK(ferry_fill(instance, &fill, options, nullptr));
         reference_fill(memory, {}, fill);
         EXPECT_EQ(memory.read(), memory.picture());
         EXPECT_EQ(driver.calls("cuMemsetD2D32Async") + driver.calls("cuLaunchKernel"), 1);
         return driver.calls("cuLaunchKernel");
     };
-    EXPECT_EQ(launches(counted.get(), 0), 1);
-    EXPECT_EQ(launches(counted.get(), FERRY_COPY_NO_KERNELS), 0);
-    EXPECT_EQ(launches(counted.get(), FERRY_COPY_BY_DRIVER), 0);
+    EXPECT_EQ(launches(counted.get(), {}), 1);
+    EXPECT_EQ(launches(counted.get(), no_kernels), 0);
+    EXPECT_EQ(launches(counted.get(), by_driver), 0);
     ferry_options options = driver.options();
-    options.copy_flags = FERRY_COPY_NO_KERNELS;
+    options.copy_options = no_kernels;
     const instance_owner by_default = open_or_fail(options);
-    EXPECT_EQ(launches(by_default.get(), 0), 0);
-    EXPECT_EQ(launches(by_default.get(), FERRY_COPY_BY_KERNEL), 1) << "a fill's own flags override the instance's";
+    EXPECT_EQ(launches(by_default.get(), {}), 0);
+    EXPECT_EQ(launches(by_default.get(), by_kernel), 1) << "the options of a fill replace the options of the instance";
+    EXPECT_EQ(launches(by_default.get(), ordinary), 1) << "options of zeros replace them too";
 }
 
 // ---- Explanations --------------------------------------------------------------------------------------------
@@ -253,7 +256,8 @@ TEST_F(fills, are_explained_as_they_are_made) {
         const char *what;
         grid memory;
         std::uint64_t width, height, depth;
-        std::uint32_t unit, flags;
+        std::uint32_t unit;
+        how options;
         std::int32_t route, reason, obstacle;
         const char *line;
     } cases[] = {
@@ -263,7 +267,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          1,
          1,
          1,
-         0,
+         {},
          FERRY_ROUTE_DRIVER,
          FERRY_REASON_LINE,
          FERRY_OBSTACLE_NONE,
@@ -275,7 +279,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          8,
          1,
          2,
-         0,
+         {},
          FERRY_ROUTE_DRIVER,
          FERRY_REASON_PREDICTED,
          FERRY_OBSTACLE_NONE,
@@ -287,7 +291,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          8,
          1,
          4,
-         FERRY_COPY_NO_KERNELS,
+         no_kernels,
          FERRY_ROUTE_DRIVER,
          FERRY_REASON_ONLY,
          FERRY_OBSTACLE_FORBIDDEN,
@@ -298,7 +302,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          rows,
          1,
          4,
-         FERRY_COPY_BY_DRIVER,
+         by_driver,
          FERRY_ROUTE_DRIVER,
          FERRY_REASON_FORCED,
          FERRY_OBSTACLE_FORBIDDEN,
@@ -309,7 +313,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          rows,
          1,
          4,
-         0,
+         {},
          FERRY_ROUTE_KERNEL,
          FERRY_REASON_PREDICTED,
          FERRY_OBSTACLE_NONE,
@@ -320,7 +324,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          4,
          1,
          16,
-         0,
+         {},
          FERRY_ROUTE_KERNEL,
          FERRY_REASON_ONLY,
          FERRY_OBSTACLE_NONE,
@@ -331,7 +335,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          1,
          1,
          4,
-         FERRY_COPY_URGENT,
+         urgent,
          FERRY_ROUTE_KERNEL,
          FERRY_REASON_URGENT,
          FERRY_OBSTACLE_NONE,
@@ -342,7 +346,7 @@ TEST_F(fills, are_explained_as_they_are_made) {
          1,
          1,
          4,
-         FERRY_COPY_BY_KERNEL,
+         by_kernel,
          FERRY_ROUTE_KERNEL,
          FERRY_REASON_FORCED,
          FERRY_OBSTACLE_NONE,
@@ -353,14 +357,14 @@ TEST_F(fills, are_explained_as_they_are_made) {
         if (one.route == FERRY_ROUTE_KERNEL && !has_kernels()) continue;
         test_place memory(place_kind::device, one.memory);
         memory.fill(1);
-        ferry_fill_desc fill =
+        const ferry_fill_desc fill =
             describe_fill(memory.describe(statement::any), one.width, one.height, one.depth, one.unit);
-        fill.flags = one.flags;
         for (const bool is_synchronous : {true, false}) {
             ferry_explanation told = new_explanation();
             driver.reset_counts();
-            ASSERT_OK(is_synchronous ? ferry_fill_explain(counted.get(), &fill, &told, nullptr)
-                                     : ferry_fill_explain_async(counted.get(), &fill, stream, &told, nullptr));
+            ASSERT_OK(is_synchronous
+                          ? ferry_fill_explain(counted.get(), &fill, one.options, &told, nullptr)
+                          : ferry_fill_explain_async(counted.get(), &fill, one.options, stream, &told, nullptr));
             EXPECT_EQ(driver.calls_beginning("cuMemset") + driver.calls("cuLaunchKernel"), 0)
                 << "nothing may be filled";
             EXPECT_EQ(driver.calls_beginning("cuStreamSynchronize"), 0);
@@ -383,8 +387,8 @@ TEST_F(fills, are_explained_as_they_are_made) {
             EXPECT_EQ(line.find("until the fill is complete") != std::string::npos, is_synchronous) << line;
             ASSERT_EQ(memory.read(), memory.picture());
             driver.reset_counts();
-            ASSERT_OK(is_synchronous ? ferry_fill(counted.get(), &fill, nullptr)
-                                     : ferry_fill_async(counted.get(), &fill, stream, nullptr));
+            ASSERT_OK(is_synchronous ? ferry_fill(counted.get(), &fill, one.options, nullptr)
+                                     : ferry_fill_async(counted.get(), &fill, one.options, stream, nullptr, nullptr));
             EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
             EXPECT_EQ(driver.calls_beginning("cuMemset") + driver.calls("cuLaunchKernel"), 1);
             EXPECT_EQ(driver.calls("cuStreamSynchronize"), told.synchronises);
@@ -394,13 +398,13 @@ TEST_F(fills, are_explained_as_they_are_made) {
     }
     ferry_fill_desc nothing = describe_fill({}, 0);
     ferry_explanation told = new_explanation();
-    ASSERT_OK(ferry_fill_explain(counted.get(), &nothing, &told, nullptr));
+    ASSERT_OK(ferry_fill_explain(counted.get(), &nothing, nullptr, &told, nullptr));
     EXPECT_EQ(told.route, FERRY_ROUTE_NONE);
     EXPECT_EQ(told.context_device, -1);
     EXPECT_EQ(describe(told), "nothing to fill");
     told.struct_size = 4;
-    EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, &told, nullptr), FERRY_ERROR_ABI_MISMATCH);
-    EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, nullptr, &told, nullptr), FERRY_ERROR_ABI_MISMATCH);
+    EXPECT_EQ(ferry_fill_explain(counted.get(), &nothing, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
 }
 
 TEST_F(fills, of_host_memory_are_explained_with_a_call_for_each_registered_piece) {
@@ -415,20 +419,20 @@ TEST_F(fills, of_host_memory_are_explained_with_a_call_for_each_registered_piece
     ferry_place_any(&place, reinterpret_cast<std::uintptr_t>(memory) + page / 2);
     const ferry_fill_desc fill = describe_fill(place, 2 * page, 1, 1, 4);
     ferry_explanation told = new_explanation();
-    ASSERT_OK(ferry_fill_explain_async(instance.get(), &fill, stream, &told, nullptr));
+    ASSERT_OK(ferry_fill_explain_async(instance.get(), &fill, nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.calls, 3u);
     EXPECT_EQ(told.destination_memory, FERRY_MEMORY_PINNED);
     EXPECT_EQ(told.destination_device, -1);
     driver.reset_counts();
-    ASSERT_OK(ferry_fill_async(instance.get(), &fill, stream, nullptr));
+    ASSERT_OK(ferry_fill_async(instance.get(), &fill, nullptr, stream, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuMemsetD32Async"), 1 + 3) << "the driver refuses the whole first";
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     // The last page is not registered.
     const ferry_fill_desc beyond = describe_fill(place, 3 * page, 1, 1, 4);
     for (const fill_call call : fill_calls)
-        EXPECT_EQ(call(instance.get(), &beyond, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
+        EXPECT_EQ(call(instance.get(), &beyond, nullptr, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
     ASSERT_OK(ferry_host_unregister(instance.get(), memory, nullptr));
-    EXPECT_EQ(ferry_fill_explain(instance.get(), &fill, &told, nullptr), FERRY_ERROR_PAGEABLE);
+    EXPECT_EQ(ferry_fill_explain(instance.get(), &fill, nullptr, &told, nullptr), FERRY_ERROR_PAGEABLE);
     free_aligned(memory);
 }
 
@@ -440,8 +444,8 @@ TEST_F(fills, a_synchronous_fill_has_completed_when_it_returns) {
     for (std::uint8_t round = 1; round <= 5; ++round) {
         ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), size);
         fill.pattern[0] = round;
-        fill.flags = round > 2 ? FERRY_COPY_URGENT : 0; // by a kernel, where the driver takes kernels
-        ASSERT_OK(ferry_fill(basic.get(), &fill, nullptr));
+        const how options = round > 2 ? urgent : how(); // by a kernel, where the driver takes kernels
+        ASSERT_OK(ferry_fill(basic.get(), &fill, options, nullptr));
         ASSERT_OK(raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(seen.address()), memory.address(), size, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ASSERT_EQ(seen.read(), bytes(size, std::byte{round}));
@@ -451,15 +455,15 @@ TEST_F(fills, a_synchronous_fill_has_completed_when_it_returns) {
 TEST_F(fills, captured_fills_run_when_the_graph_is_launched) {
     const grid shape = {.width = 256, .height = 4, .depth = 2, .row_pitch = 304, .slice_height = 7};
     for (const std::uint32_t unit : {4u, 16u}) {
-        const bool by_kernel = unit == 16;
-        if (by_kernel && !has_kernels()) continue;
+        const bool needs_kernel = unit == 16;
+        if (needs_kernel && !has_kernels()) continue;
         test_place memory(place_kind::device, shape);
         memory.fill(1);
         // This instance loads its kernels within the capture.
         const instance_owner fresh = open_or_fail(driver.options());
         captured_graph graph(stream);
-        const ferry_fill_desc fill = describe_fill(memory.describe(statement::any), 256, 4, by_kernel ? 2 : 1, unit);
-        EXPECT_OK(ferry_fill_async(fresh.get(), &fill, stream, nullptr));
+        const ferry_fill_desc fill = describe_fill(memory.describe(statement::any), 256, 4, needs_kernel ? 2 : 1, unit);
+        EXPECT_OK(ferry_fill_async(fresh.get(), &fill, nullptr, stream, nullptr, nullptr));
         graph.end();
         EXPECT_EQ(memory.read(), memory.picture()) << "nothing may run before the launch";
         for (const std::uint64_t seed : {1u, 2u}) {
@@ -473,11 +477,6 @@ TEST_F(fills, captured_fills_run_when_the_graph_is_launched) {
 
 // ---- Refusals ------------------------------------------------------------------------------------------------
 
-constexpr std::uint32_t all_copy_flags = FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_SOURCE_READ |
-                                         FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | FERRY_COPY_BY_DRIVER |
-                                         FERRY_COPY_BY_KERNEL | FERRY_COPY_BY_STAGING | FERRY_COPY_BY_RELAY |
-                                         FERRY_COPY_DEFAULT;
-
 struct refusal_row {
     const char *name;
     void (*spoil)(ferry_fill_desc &);
@@ -485,8 +484,8 @@ struct refusal_row {
     std::uint64_t limit, value;
 };
 constexpr refusal_row refusals[] = {
-    {"flags", [](ferry_fill_desc &fill) { fill.flags = 0x80; }, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR,
-     FERRY_FIELD_FLAGS, all_copy_flags, 0x80},
+    {"reserved0", [](ferry_fill_desc &fill) { fill.reserved0 = 0x80; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
+     FERRY_FIELD_RESERVED, 0, 0},
     {"reserved", [](ferry_fill_desc &fill) { fill.reserved[5] = 1; }, FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR,
      FERRY_FIELD_RESERVED, 0, 0},
     {"place_reserved", [](ferry_fill_desc &fill) { fill.destination.reserved[0] = 1; }, FERRY_ERROR_RESERVED,
@@ -497,9 +496,6 @@ constexpr refusal_row refusals[] = {
      FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 3},
     {"pattern_of_32", [](ferry_fill_desc &fill) { fill.pattern_size = 32; }, FERRY_ERROR_INVALID_ARGUMENT,
      FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 32},
-    {"flags_that_contradict", [](ferry_fill_desc &fill) { fill.flags = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL; },
-     FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL,
-     FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL},
     {"kind", [](ferry_fill_desc &fill) { fill.destination.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
      FERRY_FIELD_KIND, FERRY_KIND_ARRAY, 9},
     {"array", [](ferry_fill_desc &fill) { fill.destination.kind = FERRY_KIND_ARRAY; }, FERRY_ERROR_UNSUPPORTED,
@@ -540,15 +536,15 @@ TEST_F(fills, bad_descriptors_are_refused_by_field_and_nothing_is_filled) {
             row.spoil(fill);
             for (const fill_call call : fill_calls) {
                 ferry_error_info error = new_error();
-                expect_refusal(call(instance, &fill, &error), error, row.status, row.side, row.field);
+                expect_refusal(call(instance, &fill, nullptr, &error), error, row.status, row.side, row.field);
                 EXPECT_EQ(error.limit, row.status == FERRY_ERROR_OVERFLOW ? ~fill.destination.address : row.limit);
                 EXPECT_EQ(error.value, row.value);
             }
         }
     EXPECT_EQ(memory.read(), memory.picture());
     for (const fill_call call : fill_calls) {
-        EXPECT_EQ(call(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
-        EXPECT_EQ(call(basic.get(), nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(call(nullptr, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(call(basic.get(), nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     }
 }
 
@@ -557,10 +553,10 @@ TEST_F(fills, an_odd_address_is_refused_only_for_wide_patterns) {
     memory.fill(1);
     ferry_fill_desc fill = describe_fill(memory.describe(statement::stated, {.x = 2}), 64, 1, 1, 4);
     ferry_error_info error = new_error();
-    expect_refusal(ferry_fill(basic.get(), &fill, &error), error, FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION,
-                   FERRY_FIELD_ADDRESS);
+    expect_refusal(ferry_fill(basic.get(), &fill, nullptr, &error), error, FERRY_ERROR_ALIGNMENT,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     fill.pattern_size = 2;
-    EXPECT_OK(ferry_fill(basic.get(), &fill, &error));
+    EXPECT_OK(ferry_fill(basic.get(), &fill, nullptr, &error));
 }
 
 // Why a fill needs a kernel, and how the fill is refused where no kernel can run.
@@ -587,30 +583,29 @@ TEST_F(fills, fills_that_need_a_kernel_are_refused_by_field_where_none_can_run) 
     memory.fill(1);
     struct {
         ferry_instance *instance;
-        std::uint32_t flags;
-    } const ways[] = {{without_kernels.get(), 0},
-                      {without_kernels.get(), FERRY_COPY_URGENT},
-                      {not_loaded.get(), 0},
-                      {counted.get(), FERRY_COPY_NO_KERNELS},
-                      {counted.get(), FERRY_COPY_BY_DRIVER}};
+        how options;
+    } const ways[] = {{without_kernels.get(), {}},
+                      {without_kernels.get(), urgent},
+                      {not_loaded.get(), {}},
+                      {counted.get(), no_kernels},
+                      {counted.get(), by_driver}};
     for (const kernel_row &row : kernel_rows)
         for (const auto &way : ways) {
-            ferry_fill_desc fill =
+            const ferry_fill_desc fill =
                 describe_fill(memory.describe(statement::stated), 64, 4, row.depth, row.pattern_size);
-            fill.flags = way.flags;
             for (const fill_call call : fill_calls) {
                 ferry_error_info error = new_error();
-                expect_refusal(call(way.instance, &fill, &error), error, FERRY_ERROR_UNSUPPORTED, row.side, row.field);
+                expect_refusal(call(way.instance, &fill, way.options, &error), error, FERRY_ERROR_UNSUPPORTED, row.side,
+                               row.field);
                 EXPECT_EQ(error.limit, row.limit);
                 EXPECT_EQ(error.value, row.value);
             }
         }
-    ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 4, 1, 4);
-    fill.flags = FERRY_COPY_BY_KERNEL;
+    const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 4, 1, 4);
     for (const fill_call call : fill_calls) {
         ferry_error_info error = new_error();
-        expect_refusal(call(without_kernels.get(), &fill, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR,
-                       FERRY_FIELD_FLAGS);
+        expect_refusal(call(without_kernels.get(), &fill, by_kernel, &error), error, FERRY_ERROR_ROUTE,
+                       FERRY_SIDE_OPTIONS, FERRY_FIELD_ROUTE);
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NOT_LOADED));
     }
     EXPECT_EQ(memory.read(), memory.picture());
@@ -628,12 +623,12 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     ferry_place_any(&place, reinterpret_cast<std::uintptr_t>(memory) + page - 64);
     ferry_fill_desc fill = describe_fill(place, 128, 1, 1, 8);
     ferry_error_info error = new_error();
-    expect_refusal(ferry_fill(instance.get(), &fill, &error), error, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR,
-                   FERRY_FIELD_PATTERN);
+    expect_refusal(ferry_fill(instance.get(), &fill, nullptr, &error), error, FERRY_ERROR_UNSUPPORTED,
+                   FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN);
     const bytes as_before(2 * page, std::byte{7});
     EXPECT_EQ(std::memcmp(memory, as_before.data(), 2 * page), 0);
     fill.pattern_size = 4;
-    EXPECT_OK(ferry_fill(instance.get(), &fill, &error)) << "the driver fills it in parts";
+    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr, &error)) << "the driver fills it in parts";
     EXPECT_OK(ferry_host_unregister(instance.get(), memory, nullptr));
     free_aligned(memory);
 }
@@ -644,7 +639,7 @@ TEST_F(fills, a_failed_launch_is_reported_and_fills_nothing) {
     memory.fill(1);
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 1, 1, 8);
     driver.fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-    EXPECT_EQ(ferry_fill_async(counted.get(), &fill, stream, nullptr),
+    EXPECT_EQ(ferry_fill_async(counted.get(), &fill, nullptr, stream, nullptr, nullptr),
               FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(memory.read(), memory.picture());
@@ -653,13 +648,13 @@ TEST_F(fills, a_failed_launch_is_reported_and_fills_nothing) {
 TEST_F(fills, pageable_memory_is_refused) {
     test_place memory(place_kind::pageable, {.width = 64});
     memory.fill(1);
-    for (const statement how : {statement::stated, statement::any})
+    for (const statement stating : {statement::stated, statement::any})
         for (ferry_instance *const instance : {basic.get(), full.get()})
             for (const std::uint32_t unit : {1u, 8u}) {
-                const ferry_fill_desc fill = describe_fill(memory.describe(how), 64, 1, 1, unit);
+                const ferry_fill_desc fill = describe_fill(memory.describe(stating), 64, 1, 1, unit);
                 ferry_error_info error = new_error();
-                expect_refusal(ferry_fill(instance, &fill, &error), error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION,
-                               FERRY_FIELD_ADDRESS);
+                expect_refusal(ferry_fill(instance, &fill, nullptr, &error), error, FERRY_ERROR_PAGEABLE,
+                               FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
             }
     EXPECT_EQ(memory.read(), memory.picture());
 }
@@ -670,8 +665,8 @@ TEST_F(fills, full_checks_refuse_a_fill_past_the_allocation) {
     ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 4096);
     fill.destination.address += 1;
     ferry_error_info error = new_error();
-    expect_refusal(ferry_fill(full.get(), &fill, &error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION,
-                   FERRY_FIELD_ADDRESS);
+    expect_refusal(ferry_fill(full.get(), &fill, nullptr, &error), error, FERRY_ERROR_OUT_OF_BOUNDS,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     EXPECT_EQ(memory.read(), memory.picture());
 }
 
@@ -679,7 +674,7 @@ TEST_F(fills, a_width_of_zero_succeeds_and_fills_nothing) {
     test_place memory(place_kind::device, {.width = 64});
     memory.fill(1);
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 0, 3, 3);
-    EXPECT_OK(ferry_fill(basic.get(), &fill, nullptr));
+    EXPECT_OK(ferry_fill(basic.get(), &fill, nullptr, nullptr));
     EXPECT_EQ(memory.read(), memory.picture());
 }
 
@@ -688,7 +683,7 @@ TEST_F(fills, a_missing_memset_of_the_driver_is_reported) {
     const instance_owner instance = open_or_fail(driver.options());
     test_place memory(place_kind::device, {.width = 64});
     const ferry_fill_desc fill = describe_fill(memory.describe(statement::stated), 64, 1, 1, 2);
-    EXPECT_EQ(ferry_fill(instance.get(), &fill, nullptr), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry_fill(instance.get(), &fill, nullptr, nullptr), FERRY_ERROR_UNSUPPORTED);
 }
 
 // ---- Two devices ---------------------------------------------------------------------------------------------
@@ -699,10 +694,10 @@ TEST_F(fills, memory_of_another_device_is_filled_in_its_own_context) {
     for (const CUcontext current : {context, CUcontext{nullptr}}) {
         memory.fill(1);
         ASSERT_OK(raw().cuCtxSetCurrent(current));
-        for (const statement how : {statement::stated, statement::any}) {
-            const ferry_fill_desc fill = describe_fill(memory.describe(how), 4096, 1, 1, 4);
-            EXPECT_OK(ferry_fill(basic.get(), &fill, nullptr));
-            EXPECT_OK(ferry_fill_async(basic.get(), &fill, nullptr, nullptr));
+        for (const statement stating : {statement::stated, statement::any}) {
+            const ferry_fill_desc fill = describe_fill(memory.describe(stating), 4096, 1, 1, 4);
+            EXPECT_OK(ferry_fill(basic.get(), &fill, nullptr, nullptr));
+            EXPECT_OK(ferry_fill_async(basic.get(), &fill, nullptr, nullptr, nullptr, nullptr));
         }
         CUcontext after = nullptr;
         EXPECT_OK(raw().cuCtxGetCurrent(&after));
@@ -724,25 +719,26 @@ TEST_F(fills, a_stream_that_does_not_reach_the_memory_is_refused) {
     ferry_error_info error = new_error();
     for (const ferry_fill_desc *const one : {&fill, &wide}) {
         if (one == &wide && !has_kernels()) continue;
-        expect_refusal(ferry_fill_async(basic.get(), one, stream, &error), error, FERRY_ERROR_DEVICE,
+        expect_refusal(ferry_fill_async(basic.get(), one, nullptr, stream, nullptr, &error), error, FERRY_ERROR_DEVICE,
                        FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
         EXPECT_EQ(error.value, 1u);
         EXPECT_EQ(error.limit, 0u);
     }
     EXPECT_EQ(memory.read(), memory.picture());
     if (ferry_peer_enable(basic.get(), 0, 1, nullptr) == FERRY_SUCCESS) {
-        EXPECT_OK(ferry_fill_async(basic.get(), &fill, stream, &error)) << "reaches the memory with peer access";
+        EXPECT_OK(ferry_fill_async(basic.get(), &fill, nullptr, stream, nullptr, &error))
+            << "reaches the memory with peer access";
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(memory.read(), bytes(4096, std::byte{pattern_bytes[0]}));
         if (has_kernels()) {
-            EXPECT_OK(ferry_fill_async(basic.get(), &wide, stream, &error));
+            EXPECT_OK(ferry_fill_async(basic.get(), &wide, nullptr, stream, nullptr, &error));
             EXPECT_OK(raw().cuStreamSynchronize(stream));
             reference_fill(memory, {}, wide);
             EXPECT_EQ(memory.read(), memory.picture());
         }
         ferry_fill_desc past_the_end = describe_fill(memory.describe(statement::stated), 64 << 20);
         past_the_end.destination.row_pitch = 0;
-        EXPECT_EQ(ferry_fill_async(basic.get(), &past_the_end, stream, &error),
+        EXPECT_EQ(ferry_fill_async(basic.get(), &past_the_end, nullptr, stream, nullptr, &error),
                   FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE)
             << "the driver's own status, since the device is right";
         EXPECT_OK(ferry_peer_disable(basic.get(), 0, 1, nullptr));

@@ -8,6 +8,7 @@
 #include "ferry/ferry.h"
 #include "softdriver/softdriver.h"
 #include "support/gpu_profile.h"
+#include "support/how.h"
 #include "support/system.h"
 
 namespace ferry::test {
@@ -40,8 +41,8 @@ protected:
 
     static std::uint64_t address(const void *memory) { return reinterpret_cast<std::uintptr_t>(memory); }
     // Rows of `width` bytes at a pitch of `pitch` on the host and without gaps on the device.
-    ferry_copy_desc rows(void *host, std::uint64_t width, std::uint64_t pitch, std::uint64_t height, bool to_device,
-                         std::uint32_t flags = 0) const {
+    ferry_copy_desc rows(void *host, std::uint64_t width, std::uint64_t pitch, std::uint64_t height,
+                         bool to_device) const {
         ferry_place at_host = {}, on_device = {};
         at_host.address = address(host);
         at_host.row_pitch = pitch;
@@ -53,13 +54,12 @@ protected:
         copy.width = width;
         copy.height = height;
         copy.depth = 1;
-        copy.flags = flags;
         return copy;
     }
-    ferry_explanation explain(const ferry_copy_desc &copy) const {
+    ferry_explanation explain(const ferry_copy_desc &copy, const how &options = {}) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_EQ(ferry_copy_explain_async(ferry_, &copy, stream_, &told, nullptr), FERRY_SUCCESS);
+        EXPECT_EQ(ferry_copy_explain_async(ferry_, &copy, options, stream_, &told, nullptr), FERRY_SUCCESS);
         return told;
     }
 
@@ -76,10 +76,10 @@ TEST_F(host_page_tables, the_driver_copies_large_contiguous_pageable_memory_with
         EXPECT_EQ(told.staged_obstacle, FERRY_OBSTACLE_DIRECT);
         EXPECT_EQ(told.kernel_obstacle, FERRY_OBSTACLE_NONE);
     }
-    ferry_copy_desc staged = rows(host.data(), host.size(), host.size(), 1, true, FERRY_COPY_BY_STAGING);
+    const ferry_copy_desc copy = rows(host.data(), host.size(), host.size(), 1, true);
     ferry_error_info error = {};
     error.struct_size = sizeof error;
-    EXPECT_EQ(ferry_copy_async(ferry_, &staged, stream_, nullptr, &error), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(ferry_copy_async(ferry_, &copy, by_staging, stream_, nullptr, &error), FERRY_ERROR_ROUTE);
     EXPECT_EQ(error.value, std::uint64_t{FERRY_OBSTACLE_DIRECT});
 }
 
@@ -90,12 +90,12 @@ TEST_F(host_page_tables, kernels_copy_rows_of_pageable_memory_and_nothing_beside
         from[i] = static_cast<std::byte>(i * 7);
     for (const bool waits : {true, false}) {
         std::fill(to.begin(), to.end(), std::byte{0xee});
-        const ferry_copy_desc there = rows(from.data(), width, pitch, height, true, FERRY_COPY_BY_KERNEL);
-        const ferry_copy_desc back = rows(to.data(), width, pitch, height, false, FERRY_COPY_BY_KERNEL);
-        EXPECT_EQ(explain(there).route, FERRY_ROUTE_KERNEL);
+        const ferry_copy_desc there = rows(from.data(), width, pitch, height, true);
+        const ferry_copy_desc back = rows(to.data(), width, pitch, height, false);
+        EXPECT_EQ(explain(there, by_kernel).route, FERRY_ROUTE_KERNEL);
         for (const ferry_copy_desc *const copy : {&there, &back})
-            ASSERT_EQ(waits ? ferry_copy(ferry_, copy, nullptr)
-                            : ferry_copy_async(ferry_, copy, stream_, nullptr, nullptr),
+            ASSERT_EQ(waits ? ferry_copy(ferry_, copy, by_kernel, nullptr)
+                            : ferry_copy_async(ferry_, copy, by_kernel, stream_, nullptr, nullptr),
                       FERRY_SUCCESS);
         ASSERT_EQ(ferry_stream_synchronize(ferry_, stream_, nullptr), FERRY_SUCCESS);
         for (std::size_t i = 0; i < to.size(); ++i)
@@ -105,10 +105,11 @@ TEST_F(host_page_tables, kernels_copy_rows_of_pageable_memory_and_nothing_beside
 
 TEST_F(host_page_tables, no_kernel_touches_memory_that_the_process_cannot_read) {
     const mapped_memory closed(MiB, page_access::none);
-    const ferry_copy_desc copy = rows(closed.data(), 8, 16, 1000, true, FERRY_COPY_BY_KERNEL);
-    EXPECT_EQ(ferry_copy_async(ferry_, &copy, stream_, nullptr, nullptr), FERRY_ERROR_ROUTE);
+    const ferry_copy_desc copy = rows(closed.data(), 8, 16, 1000, true);
+    EXPECT_EQ(ferry_copy_async(ferry_, &copy, by_kernel, stream_, nullptr, nullptr), FERRY_ERROR_ROUTE);
     std::byte whole{1};
-    EXPECT_EQ(ferry_copy_bytes(ferry_, device_, address(&whole), 1, nullptr), FERRY_SUCCESS) << "the context lives";
+    EXPECT_EQ(ferry_copy_bytes(ferry_, device_, address(&whole), 1, nullptr, nullptr), FERRY_SUCCESS)
+        << "the context lives";
 }
 
 } // namespace

@@ -4,6 +4,7 @@
 #include <thread>
 
 #include "support/fault_driver.h"
+#include "support/how.h"
 #include "support/system.h"
 #include "support/test_place.h"
 
@@ -18,8 +19,10 @@ TEST_F(instance, several_are_open_at_the_same_time_and_close_in_any_order) {
     ASSERT_OK(ferry_device_alloc(first.get(), 0, 4096, &address, nullptr));
     first.reset();
     std::vector<std::byte> bytes = random_bytes(4096, 1), back(4096);
-    EXPECT_OK(ferry_copy_bytes(second.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()), 4096, nullptr));
-    EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address, 4096, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes(second.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()), 4096, nullptr, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address, 4096, nullptr, nullptr));
     EXPECT_EQ(back, bytes);
     EXPECT_OK(ferry_device_free(second.get(), address, nullptr));
 }
@@ -103,8 +106,7 @@ TEST_F(instance, kernels_are_counted_in_each_context_that_has_them) {
         fill.destination.address = address;
         fill.width = 4096;
         fill.pattern_size = 1;
-        fill.flags = FERRY_COPY_BY_KERNEL;
-        EXPECT_OK(ferry_fill(opened.get(), &fill, nullptr));
+        EXPECT_OK(ferry_fill(opened.get(), &fill, by_kernel, nullptr));
         EXPECT_OK(ferry_device_free(opened.get(), address, nullptr));
     };
     fill_by_kernel();
@@ -384,10 +386,10 @@ TEST_F(contexts, stay_current_whichever_driver_call_fails) {
             };
             const instance_owner fresh = open_or_fail(driver.options()); // retains the primary context anew
             for (const ferry_copy_desc &copy : copies) {
-                expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
+                expect_fault_or_success(ferry_copy_async(fresh.get(), &copy, nullptr, stream, nullptr, nullptr));
                 EXPECT_OK(
                     raw().cuStreamSynchronize(stream)); // the next copy, of the same bytes, does not wait for this one
-                expect_fault_or_success(ferry_copy(fresh.get(), &copy, nullptr));
+                expect_fault_or_success(ferry_copy(fresh.get(), &copy, nullptr, nullptr));
             }
             std::uint64_t address = 0;
             void *pinned = nullptr;
@@ -431,8 +433,8 @@ protected:
         ferry_place_host(&to, back.data());
         const ferry_copy_desc in = describe_copy(from, inside, width, height, depth);
         const ferry_copy_desc out = describe_copy(inside, to, width, height, depth);
-        EXPECT_OK(ferry_copy(full.get(), &in, nullptr));
-        EXPECT_OK(ferry_copy(full.get(), &out, nullptr));
+        EXPECT_OK(ferry_copy(full.get(), &in, nullptr, nullptr));
+        EXPECT_OK(ferry_copy(full.get(), &out, nullptr, nullptr));
         return back;
     }
 };
@@ -487,10 +489,10 @@ TEST_F(memory, pitched_rows_are_aligned_and_copied_by_their_pitch) {
     ferry_place_device_pitched(&device, 0, address, pitch, 0);
     ferry_place_host(&host, image.data());
     ferry_copy_desc copy = describe_copy(host, device, 1001, 33);
-    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr, nullptr));
     ferry_place_host(&host, back.data());
     copy = describe_copy(device, host, 1001, 33);
-    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr, nullptr));
     EXPECT_EQ(back, image);
     EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     EXPECT_EQ(ferry_device_alloc_pitched(basic.get(), 0, 64, 4, 5, &address, &pitch, nullptr),
@@ -550,8 +552,8 @@ TEST_F(memory, block_compressed_arrays_are_copied_by_blocks) {
         ferry_place_host(&host, blocks.data());
         const ferry_copy_desc copy = describe_copy(image, host, width, height + 1);
         ferry_error_info error = new_error();
-        expect_refusal(ferry_copy(full.get(), &copy, &error), error, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
-                       FERRY_FIELD_Y);
+        expect_refusal(ferry_copy(full.get(), &copy, nullptr, &error), error, FERRY_ERROR_OUT_OF_BOUNDS,
+                       FERRY_SIDE_SOURCE, FERRY_FIELD_Y);
         EXPECT_EQ(error.limit, 8u);
         EXPECT_OK(ferry_array_destroy(basic.get(), array, nullptr));
     }
@@ -680,7 +682,7 @@ TEST_F(memory, an_array_whose_device_is_unknown_is_copied_on_the_streams_device)
     ferry_place place = array.describe(statement::stated);
     place.device = FERRY_DEVICE_UNKNOWN;
     const ferry_copy_desc copy = describe_copy(host.describe(statement::stated), place, 64, 8);
-    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(full.get(), &copy, nullptr, nullptr));
     EXPECT_EQ(array.read(), host.picture());
 }
 
@@ -745,9 +747,9 @@ TEST_F(memory, threads_share_one_instance) {
                 std::uint64_t address = 0;
                 EXPECT_OK(ferry_device_alloc(basic.get(), 0, bytes.size(), &address, nullptr));
                 EXPECT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uint64_t>(bytes.data()),
-                                           bytes.size(), nullptr));
+                                           bytes.size(), nullptr, nullptr));
                 EXPECT_OK(ferry_copy_bytes_async(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), address,
-                                                 back.size(), CU_STREAM_PER_THREAD, nullptr));
+                                                 back.size(), nullptr, CU_STREAM_PER_THREAD, nullptr, nullptr));
                 EXPECT_OK(ferry_context_synchronize(basic.get(), 0, nullptr, nullptr));
                 EXPECT_EQ(back, bytes);
                 EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
@@ -786,19 +788,19 @@ TEST_F(memory, threads_share_one_instance_for_streams_events_fills_peers_and_arr
                 ferry_fill_desc fill;
                 const auto value = static_cast<unsigned char>(number * 16 + round);
                 ferry_fill_desc_init(&fill, &linear, 4096, 1, 1, &value, 1);
-                EXPECT_OK(ferry_fill_async(shared, &fill, stream, nullptr));
+                EXPECT_OK(ferry_fill_async(shared, &fill, nullptr, stream, nullptr, nullptr));
                 const ferry_copy_desc in = describe_copy(linear, array, 64, 64);
                 ferry_explanation told = {};
                 told.struct_size = sizeof told;
-                EXPECT_OK(ferry_copy_explain_async(shared, &in, stream, &told, nullptr));
-                EXPECT_OK(ferry_copy_async(shared, &in, stream, nullptr, nullptr));
+                EXPECT_OK(ferry_copy_explain_async(shared, &in, nullptr, stream, &told, nullptr));
+                EXPECT_OK(ferry_copy_async(shared, &in, nullptr, stream, nullptr, nullptr));
                 EXPECT_OK(ferry_event_record(shared, event, stream, nullptr));
                 EXPECT_OK(ferry_event_synchronize(shared, event, nullptr));
                 std::vector<unsigned char> back(4096);
                 ferry_place host;
                 ferry_place_host(&host, back.data());
                 const ferry_copy_desc out = describe_copy(array, host, 64, 64);
-                EXPECT_OK(ferry_copy(shared, &out, nullptr));
+                EXPECT_OK(ferry_copy(shared, &out, nullptr, nullptr));
                 EXPECT_EQ(back, std::vector<unsigned char>(4096, value));
                 EXPECT_OK(ferry_mipmapped_array_destroy(shared, mipmapped, nullptr));
                 EXPECT_OK(ferry_device_free(shared, managed, nullptr));

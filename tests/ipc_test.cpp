@@ -663,7 +663,7 @@ FERRY_SECOND_PROCESS(imports_without_a_context) {
     const std::uint64_t address = import_memory(ferry.get(), of_memory);
     CUevent_st *const event = import_event(ferry.get(), of_event);
     unsigned char byte = 0;
-    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(&byte), address, 1, nullptr));
+    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(&byte), address, 1, nullptr, nullptr));
     EXPECT_EQ(byte, 1);
     EXPECT_OK(ferry_event_record(ferry.get(), event, nullptr, nullptr));
     EXPECT_OK(ferry_event_synchronize(ferry.get(), event, nullptr));
@@ -711,14 +711,14 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
         ferry_fill_desc desc;
         ferry_fill_desc_init(&desc, &place, small, 1, 1, pattern.data(), size);
         ferry_error_info error = new_error();
-        const std::int32_t status = ferry_fill_async(ferry.get(), &desc, stream, &error);
+        const std::int32_t status = ferry_fill_async(ferry.get(), &desc, nullptr, stream, nullptr, &error);
         if (size == 8)
             EXPECT_EQ(status, FERRY_ERROR_UNSUPPORTED);
         else
             expect_refusal(status, error, FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(holds(address, 1, small));
-        EXPECT_OK(ferry_fill(ferry.get(), &desc, &error)) << describe(error);
+        EXPECT_OK(ferry_fill(ferry.get(), &desc, nullptr, &error)) << describe(error);
         const bytes found = read_back(address, small);
         for (std::size_t i = 0; i < small; ++i)
             if (found[i] != pattern[i % size]) return 2;
@@ -726,8 +726,8 @@ FERRY_SECOND_PROCESS(fills_in_another_context) {
         EXPECT_OK(raw().cuCtxGetCurrent(&after));
         EXPECT_EQ(after, static_cast<CUcontext>(second));
         const bytes ones(small, std::byte{1});
-        EXPECT_OK(
-            ferry_copy_bytes(ferry.get(), address, reinterpret_cast<std::uintptr_t>(ones.data()), small, nullptr));
+        EXPECT_OK(ferry_copy_bytes(ferry.get(), address, reinterpret_cast<std::uintptr_t>(ones.data()), small, nullptr,
+                                   nullptr));
     }
     EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, nullptr, nullptr));
     return 0;
@@ -755,7 +755,8 @@ FERRY_SECOND_PROCESS(imports_memory_of_the_second_device) {
     EXPECT_OK(ferry_event_record(ferry.get(), event, stream, nullptr)) << "the event belongs to that device here, too";
     EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream, nullptr));
     bytes got(small);
-    EXPECT_OK(ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), address, small, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes(ferry.get(), reinterpret_cast<std::uintptr_t>(got.data()), address, small, nullptr, nullptr));
     EXPECT_EQ(got, random_bytes(small, 5));
     EXPECT_OK(ferry_stream_destroy(ferry.get(), stream, nullptr));
     EXPECT_OK(ferry_ipc_close_event(ferry.get(), event, nullptr));
@@ -768,7 +769,8 @@ TEST_F(ipc_between_processes, a_handle_names_its_device) {
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc(basic.get(), 1, small, &address, nullptr));
     const bytes sent = random_bytes(small, 5);
-    ASSERT_OK(ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(sent.data()), small, nullptr));
+    ASSERT_OK(
+        ferry_copy_bytes(basic.get(), address, reinterpret_cast<std::uintptr_t>(sent.data()), small, nullptr, nullptr));
     ferry_event event(basic.get(), FERRY_EVENT_INTERPROCESS | FERRY_EVENT_DISABLE_TIMING, 1);
     second_process other("imports_memory_of_the_second_device");
     other->send(export_memory(basic.get(), address));
@@ -801,7 +803,7 @@ TEST_F(ipc_between_processes, imported_memory_stays_valid_if_its_exporter_dies_d
     {
         gate held(stream);
         for (int i = 0; i < 8; ++i)
-            ASSERT_OK(ferry_copy_bytes_async(basic.get(), copy, address, size, stream, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(basic.get(), copy, address, size, nullptr, stream, nullptr, nullptr));
         other.kill();
     }
     EXPECT_OK(ferry_stream_synchronize(basic.get(), stream, nullptr));
@@ -1099,7 +1101,7 @@ FERRY_SECOND_PROCESS(consumes_what_is_produced) {
         EXPECT_OK(ferry_stream_wait_event(ferry.get(), stream, filled, nullptr));
         pinned_memory host(small);
         EXPECT_OK(ferry_copy_bytes_async(ferry.get(), reinterpret_cast<std::uintptr_t>(host.data()), address, small,
-                                         stream, nullptr));
+                                         nullptr, stream, nullptr, nullptr));
         EXPECT_OK(ferry_event_record(ferry.get(), copied, stream, nullptr));
         channel.arrive(); // this process has recorded the event, which has not passed yet
         EXPECT_OK(ferry_stream_synchronize(ferry.get(), stream, nullptr));

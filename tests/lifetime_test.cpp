@@ -9,6 +9,7 @@
 #include "support/fault_driver.h"
 #include "support/ferry_array.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 
@@ -33,12 +34,12 @@ struct kernel_pieces {
         std::copy(data.begin(), data.end(), from.data());
     }
     std::int32_t copy(ferry_instance *instance, CUstream stream) const {
-        return ferry_copy_pieces_async(instance, destinations.data(), sources.data(), sizes.data(), count, 0, stream,
-                                       nullptr);
+        return ferry_copy_pieces_async(instance, destinations.data(), sources.data(), sizes.data(), count, nullptr,
+                                       stream, nullptr, nullptr);
     }
-    std::int32_t prepare(ferry_instance *instance, CUstream stream, std::uint32_t flags,
+    std::int32_t prepare(ferry_instance *instance, CUstream stream, const how &options,
                          ferry_prepared **prepared) const {
-        return ferry_prepared_create_pieces(instance, destinations.data(), sources.data(), sizes.data(), count, flags,
+        return ferry_prepared_create_pieces(instance, destinations.data(), sources.data(), sizes.data(), count, options,
                                             stream, prepared, nullptr);
     }
     bool have_arrived() const {
@@ -68,7 +69,7 @@ struct lifetimes : driver_test {
     }
     ferry_options options() const {
         ferry_options options = driver.options();
-        options.copy_flags = FERRY_COPY_BY_KERNEL;
+        options.copy_options = by_kernel;
         return options;
     }
     int host_memory_held() const {
@@ -148,14 +149,14 @@ struct own_context {
 TEST_F(lifetimes, the_driver_copies_a_prepared_batch_in_another_context) {
     own_context other(ferry.get());
     for (const std::size_t count : {std::size_t{5}, beyond_parameters})
-        for (const std::uint32_t flags : {0u, FERRY_BATCH_UPDATABLE}) {
-            SCOPED_TRACE(testing::Message() << count << " pieces, flags " << flags);
+        for (const how &options : {how(), by_kernel | updatable}) {
+            SCOPED_TRACE(testing::Message() << count << " pieces, " << options);
             kernel_pieces pieces(count);
             ferry_prepared *prepared = nullptr;
-            ASSERT_OK(pieces.prepare(ferry.get(), nullptr, flags, &prepared));
+            ASSERT_OK(pieces.prepare(ferry.get(), nullptr, options, &prepared));
             const auto launch = [&](bool is_at_home) {
                 driver.reset_counts();
-                ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr));
+                ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr, nullptr, nullptr));
                 EXPECT_EQ(driver.calls("cuLaunchKernel") > 0, is_at_home);
                 ASSERT_OK(raw().cuCtxSynchronize());
                 EXPECT_TRUE(pieces.have_arrived());
@@ -165,7 +166,7 @@ TEST_F(lifetimes, the_driver_copies_a_prepared_batch_in_another_context) {
                 const made_current in_other(other.handle);
                 pieces.fill(2);
                 launch(false);
-                if (flags) {
+                if (options.has(updatable)) {
                     std::reverse(pieces.destinations.begin(), pieces.destinations.end());
                     std::reverse(pieces.sources.begin(), pieces.sources.end());
                     EXPECT_OK(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), pieces.sources.data(),
@@ -174,7 +175,7 @@ TEST_F(lifetimes, the_driver_copies_a_prepared_batch_in_another_context) {
                     launch(false);
                     const test_stream stream;
                     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-                    EXPECT_EQ(ferry_prepared_launch(prepared, stream, nullptr), FERRY_ERROR_CAPTURE);
+                    EXPECT_EQ(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr), FERRY_ERROR_CAPTURE);
                     CUgraph graph = nullptr;
                     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
                     EXPECT_OK(raw().cuGraphDestroy(graph));
@@ -190,14 +191,14 @@ TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_pre
     own_context other(ferry.get());
     kernel_pieces pieces(beyond_parameters);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, FERRY_BATCH_UPDATABLE, &prepared));
+    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, by_kernel | updatable, &prepared));
     {
         const made_current in_other(other.handle);
         const kernel_pieces elsewhere(beyond_parameters);
         EXPECT_EQ(ferry_prepared_set_addresses(prepared, elsewhere.destinations.data(), nullptr, nullptr, nullptr),
                   FERRY_ERROR_OTHER_KIND);
     }
-    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr, nullptr, nullptr));
     EXPECT_TRUE(pieces.have_arrived());
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
 }
@@ -208,7 +209,7 @@ TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_no_foreign_me
     {
         const made_current in_own(own.handle);
         const kernel_pieces pieces(beyond_parameters);
-        ASSERT_OK(pieces.prepare(ferry.get(), nullptr, 0, &prepared));
+        ASSERT_OK(pieces.prepare(ferry.get(), nullptr, {}, &prepared));
     }
     own.destroy();
     driver.reset_counts();
@@ -219,7 +220,7 @@ TEST_F(lifetimes, a_prepared_batch_that_outlives_its_context_frees_no_foreign_me
 TEST_F(lifetimes, a_prepared_batch_is_destroyed_without_a_current_context) {
     const kernel_pieces pieces(beyond_parameters);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, 0, &prepared));
+    ASSERT_OK(pieces.prepare(ferry.get(), nullptr, {}, &prepared));
     const made_current none(nullptr);
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     CUcontext current = nullptr;
@@ -246,7 +247,7 @@ TEST_F(lifetimes, a_surface_ends_with_its_array_when_its_context_is_no_longer_ad
         const device_memory to(1 << 20);
         ferry_array from(ferry.get(), array_kinds[2], texels[2]);
         const ferry_copy_desc copy = all_of(from, to);
-        ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr, nullptr));
         EXPECT_EQ(driver.calls("cuSurfObjectCreate"), 1);
         ASSERT_OK(ferry_context_adopt(ferry.get(), 0, nullptr, nullptr));
         from.destroy();
@@ -283,7 +284,7 @@ TEST_F(lifetimes, a_forked_child_can_close_an_instance_that_another_thread_was_u
     const device_memory to(1 << 20);
     ferry_array from(slow.get(), array_kinds[2], texels[2]);
     const ferry_copy_desc copy = all_of(from, to);
-    ASSERT_OK(ferry_copy(slow.get(), &copy, nullptr)); // makes a surface
+    ASSERT_OK(ferry_copy(slow.get(), &copy, nullptr, nullptr)); // makes a surface
     std::promise<void> has_begun, may_end;
     slow_driver::may_end = may_end.get_future();
     slow_driver::has_begun = &has_begun;
@@ -345,7 +346,7 @@ TEST_F(lifetimes, closing_in_a_forked_child_frees_nothing_that_another_thread_ma
     ferry_place_device(&copy.destination, 0, device + 2048);
     copy.width = 64;
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, &ticket, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     ASSERT_OK(ferry_ticket_release(ticket, nullptr));
     const kernel_pieces pieces(5);
@@ -395,7 +396,7 @@ TEST_F(lifetimes, kernel_copies_in_flight_complete_when_the_instance_closes) {
     const ferry_copy_desc copy = all_of(from, to);
     const auto copy_all = [&] {
         ASSERT_OK(few.copy(ferry.get(), stream));
-        ASSERT_OK(ferry_copy_async(ferry.get(), &copy, stream, nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(ferry.get(), &copy, nullptr, stream, nullptr, nullptr));
     };
     copy_all(); // loads the kernels and makes the surface, since either may wait
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -451,7 +452,7 @@ TEST_F(lifetimes, either_all_new_addresses_are_set_or_none_whatever_fails) {
             SCOPED_TRACE(testing::Message() << entry << " fails from call number " << nth << " on");
             kernel_pieces pieces(beyond_parameters);
             ferry_prepared *prepared = nullptr;
-            ASSERT_OK(pieces.prepare(ferry.get(), stream, FERRY_BATCH_UPDATABLE, &prepared));
+            ASSERT_OK(pieces.prepare(ferry.get(), stream, by_kernel | updatable, &prepared));
             kernel_pieces moved(beyond_parameters);
             driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, nth, true);
             if (!std::strcmp(entry, "cuStreamSynchronize")) driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
@@ -461,7 +462,7 @@ TEST_F(lifetimes, either_all_new_addresses_are_set_or_none_whatever_fails) {
             CUcontext current = nullptr;
             EXPECT_OK(raw().cuCtxGetCurrent(&current));
             EXPECT_EQ(current, context);
-            ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_EQ(status == FERRY_SUCCESS, moved.have_arrived());
             EXPECT_EQ(status != FERRY_SUCCESS, pieces.have_arrived());
@@ -498,19 +499,18 @@ struct everything {
         std::vector<ferry_copy_desc> boxes(80, box);
         for (std::size_t i = 0; i < boxes.size(); ++i)
             boxes[i].destination.address = to + i * 4096;
-        ferry_copy_desc own = box;
-        own.flags = FERRY_COPY_BY_DRIVER;
-        own.destination.address = to + boxes.size() * 4096;
-        boxes.push_back(own);
-        std::int32_t first = ferry_copy_batch_async(ferry, boxes.data(), boxes.size(), 0, stream, nullptr);
+        std::int32_t first =
+            ferry_copy_batch_async(ferry, boxes.data(), boxes.size(), nullptr, stream, nullptr, nullptr);
+        box.destination.address = to + boxes.size() * 4096;
         const auto note = [&](std::int32_t status) { first = first ? first : status; };
+        note(ferry_copy_batch_async(ferry, &box, 1, by_driver, stream, nullptr, nullptr));
         note(pieces.copy(ferry, stream));
         ferry_prepared *prepared = nullptr;
-        note(pieces.prepare(ferry, stream, FERRY_BATCH_UPDATABLE, &prepared));
+        note(pieces.prepare(ferry, stream, by_kernel | updatable, &prepared));
         if (!prepared) return first;
-        note(ferry_prepared_launch(prepared, stream, nullptr));
+        note(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         note(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), nullptr, stream, nullptr));
-        note(ferry_prepared_launch(prepared, stream, nullptr));
+        note(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         note(ferry_prepared_destroy(prepared, nullptr));
         return first;
     }
@@ -621,7 +621,7 @@ TEST_F(lifetimes, threads_do_everything_at_the_same_time_while_the_context_chang
                 if (thread == 0) {
                     ferry_array brief(ferry.get(), array_kinds[1], texels[2]);
                     const ferry_copy_desc copy = all_of(brief, all.to);
-                    const std::int32_t status = ferry_copy_async(ferry.get(), &copy, stream, nullptr, nullptr);
+                    const std::int32_t status = ferry_copy_async(ferry.get(), &copy, nullptr, stream, nullptr, nullptr);
                     // The array may have been made in the other context.
                     EXPECT_TRUE(status == FERRY_SUCCESS || status == FERRY_ERROR_ROUTE);
                 }

@@ -11,6 +11,7 @@
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/loaded_pairs.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
@@ -21,7 +22,7 @@ namespace ferry::test {
 namespace {
 
 constexpr std::uint64_t megabyte = 1 << 20;
-constexpr std::uint32_t by_staging = FERRY_COPY_BY_STAGING; // whatever is predicted while this machine is busy
+constexpr how staged_over_links = over_links | by_staging; // whatever is predicted while this machine is busy
 
 std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
 std::uint64_t at(const pinned_memory &memory) { return reinterpret_cast<std::uintptr_t>(memory.address); }
@@ -69,23 +70,22 @@ protected:
     std::int32_t set(const std::vector<std::int32_t> &wanted, ferry_error_info *error = nullptr) const {
         return set_helpers(counted.get(), wanted, 0, error);
     }
-    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags = 0) {
+    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size) {
         ferry_copy_desc copy = {};
         copy.source.address = from;
         copy.destination.address = to;
         copy.width = size;
-        copy.flags = FERRY_COPY_MULTILINK | flags;
         return copy;
     }
     std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, CUstream on,
-                            std::uint32_t flags = 0) const {
-        const ferry_copy_desc copy = line(to, from, size, flags);
-        return ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr);
+                            const how &options = over_links) const {
+        const ferry_copy_desc copy = line(to, from, size);
+        return ferry_copy_async(counted.get(), &copy, options, on, nullptr, nullptr);
     }
-    ferry_explanation explain(const ferry_copy_desc &copy) const {
+    ferry_explanation explain(const ferry_copy_desc &copy, const how &options = over_links) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, options, stream, &told, nullptr));
         return told;
     }
 
@@ -145,17 +145,16 @@ TEST_F(multilink, pageable_memory_takes_all_links_too) {
         const station device(context, size + 64);
         device.write(bytes(size + 64, std::byte{0x77}));
         ASSERT_OK(raw().cuCtxSetCurrent(context));
-        const ferry_explanation told = explain(line(device.address(), at(sent), size, by_staging));
+        const ferry_copy_desc copy = line(device.address(), at(sent), size);
+        const ferry_explanation told = explain(copy, staged_over_links);
         EXPECT_EQ(told.route, FERRY_ROUTE_STAGED);
         EXPECT_EQ(told.links, static_cast<std::uint32_t>(std::min(launches, 4)));
-        ferry_copy_desc by_one_link = line(device.address(), at(sent), size);
-        by_one_link.flags = FERRY_COPY_BY_STAGING;
-        const ferry_explanation alone = explain(by_one_link);
+        const ferry_explanation alone = explain(copy, by_staging);
         EXPECT_LE(alone.links, 1u);
         EXPECT_EQ(told.max_sms, alone.max_sms);
         driver.reset_counts();
-        ASSERT_OK(copy_async(device.address(), at(sent), size, stream, by_staging));
-        ASSERT_OK(copy_async(at(back) + 1, device.address(), size, stream, by_staging));
+        ASSERT_OK(copy_async(device.address(), at(sent), size, stream, staged_over_links));
+        ASSERT_OK(copy_async(at(back) + 1, device.address(), size, stream, staged_over_links));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_GE(driver.calls("cuLaunchKernel"), 2 * std::min(launches, 4));
         EXPECT_EQ(std::memcmp(back.data() + 1, sent.data(), size), 0);
@@ -170,12 +169,11 @@ TEST_F(multilink, pageable_memory_takes_all_links_too) {
     const bytes sent = random_bytes(pitch * height, 2);
     bytes back(width * height);
     const station device(context, pitch * height);
-    ferry_copy_desc up = line(device.address(), at(sent), width, by_staging),
-                    down = line(at(back), device.address(), width, by_staging);
+    ferry_copy_desc up = line(device.address(), at(sent), width), down = line(at(back), device.address(), width);
     up.height = down.height = height;
     up.source.row_pitch = up.destination.row_pitch = down.source.row_pitch = pitch;
-    ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
-    ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
+    ASSERT_OK(ferry_copy(counted.get(), &up, staged_over_links, nullptr));
+    ASSERT_OK(ferry_copy(counted.get(), &down, staged_over_links, nullptr));
     for (std::uint64_t y = 0; y < height; ++y)
         ASSERT_EQ(std::memcmp(back.data() + y * width, sent.data() + y * pitch, width), 0) << y;
 }
@@ -207,8 +205,8 @@ TEST_F(multilink, launches_are_short_where_a_helper_has_a_watchdog) {
         {
             const gate held(stream);
             driver.reset_counts();
-            const ferry_copy_desc copy = line(device.address(), at(sent), size, by_staging);
-            ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
+            const ferry_copy_desc copy = line(device.address(), at(sent), size);
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, staged_over_links, stream, nullptr, nullptr));
             EXPECT_EQ(driver.calls("cuLaunchKernel"), is_watched ? 4 : 2); // of 64 MiB at most, on two devices
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -232,8 +230,8 @@ TEST_F(multilink, boxes_of_long_rows_are_cut_too) {
     back.source = there_copy.destination;
     back.destination = {};
     back.destination.address = at(down);
-    ASSERT_OK(ferry_copy_async(counted.get(), &there_copy, stream, nullptr, nullptr));
-    ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &there_copy, over_links, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &back, over_links, stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 2 * launches);
     for (std::uint64_t z = 0; z < depth; ++z)
@@ -265,7 +263,7 @@ TEST_F(multilink, synchronous_copies_are_complete_on_return) {
     const bytes sent = random_bytes(size, 6);
     std::memcpy(host.data(), sent.data(), size);
     const ferry_copy_desc copy = line(device.address(), at(host), size);
-    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(counted.get(), &copy, over_links, nullptr));
     EXPECT_TRUE(device.read() == sent);
     EXPECT_EQ(driver.calls("cuLaunchKernel"), launches);
 }
@@ -298,7 +296,7 @@ TEST_F(multilink, a_helper_that_does_not_start_delays_no_copy_and_may_start_late
             copy_and_check(seed);
         for (std::uint64_t seed = 1; seed < 3; ++seed) { // pageable memory
             const bytes sent = random_bytes(large, seed);
-            ASSERT_OK(copy_async(staged.address(), at(sent), large, stream, by_staging));
+            ASSERT_OK(copy_async(staged.address(), at(sent), large, stream, staged_over_links));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(staged.read() == sent);
         }
@@ -349,25 +347,22 @@ TEST_F(multilink, the_explanation_reports_links_and_time_or_the_obstacle) {
               std::string::npos)
         << text;
 
-    const auto obstacle_of = [&](const ferry_copy_desc &of) {
-        const ferry_explanation other = explain(of);
+    const auto obstacle_of = [&](const how &options) {
+        const ferry_explanation other = explain(copy, options);
         EXPECT_NE(other.route, FERRY_ROUTE_MULTILINK);
         EXPECT_EQ(other.links, 0u);
         return other.multilink_obstacle;
     };
-    copy.flags = 0;
-    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_FORBIDDEN);
-    copy.flags = FERRY_COPY_MULTILINK | FERRY_COPY_NO_KERNELS;
-    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_FORBIDDEN);
-    copy.flags = FERRY_COPY_MULTILINK;
+    EXPECT_EQ(obstacle_of({}), FERRY_OBSTACLE_FORBIDDEN);
+    EXPECT_EQ(obstacle_of(over_links | no_kernels), FERRY_OBSTACLE_FORBIDDEN);
     copy.width = 4 * megabyte - 1;
-    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_SMALL);
+    EXPECT_EQ(obstacle_of(over_links), FERRY_OBSTACLE_SMALL);
     copy.width = size - 8;
     copy.source.address += 8;
-    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_NOT_CUT);
+    EXPECT_EQ(obstacle_of(over_links), FERRY_OBSTACLE_NOT_CUT);
     copy.source.address -= 8;
     ASSERT_OK(ferry_multilink_set(counted.get(), 0, nullptr, nullptr));
-    EXPECT_EQ(obstacle_of(copy), FERRY_OBSTACLE_NO_HELPERS);
+    EXPECT_EQ(obstacle_of(over_links), FERRY_OBSTACLE_NO_HELPERS);
 }
 
 TEST_F(multilink, the_driver_makes_captured_copies) {
@@ -438,10 +433,10 @@ public:
     launching_instance &operator=(const launching_instance &) = delete;
 
     std::int32_t help(std::uint32_t max_sms = 0) const { return set_helpers(instance.get(), {1}, max_sms); }
-    ferry_explanation explain(const ferry_copy_desc &copy, CUstream on) const {
+    ferry_explanation explain(const ferry_copy_desc &copy, CUstream on, const how &options = over_links) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, on, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, options, on, &told, nullptr));
         EXPECT_EQ(told.links, 2u);
         return told;
     }
@@ -500,10 +495,10 @@ TEST_F(multilink, a_copy_whose_helper_dies_with_a_chunk_fails) {
                 copy.source.row_pitch = copy.destination.row_pitch = pitch;
                 copy.width = width;
                 copy.height = rows;
-                copy.flags |= by_staging;
             }
+            const how options = is_staged ? staged_over_links : over_links;
             ferry_ticket *ticket = nullptr;
-            ASSERT_OK(ferry_copy_async(doomed.instance.get(), &copy, on, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(doomed.instance.get(), &copy, options, on, &ticket, nullptr));
             const CUresult passed = raw().cuStreamSynchronize(on);
             const std::int32_t status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
             EXPECT_NE(passed, CUDA_SUCCESS);
@@ -527,21 +522,22 @@ TEST_F(multilink, a_helper_whose_context_is_dead_is_left_out) {
     ASSERT_OK(set_helpers(instance.get(), {1}));
     {
         const station device(own, size);
-        const auto explain_here = [&](std::uint64_t from, std::uint32_t flags) {
-            const ferry_copy_desc copy = line(device.address(), from, size, flags);
+        const auto explain_here = [&](std::uint64_t from, const how &options) {
+            const ferry_copy_desc copy = line(device.address(), from, size);
             ferry_explanation told = {};
             told.struct_size = sizeof told;
-            EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, device.stream(), &told, nullptr));
+            EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, options, device.stream(), &told, nullptr));
             return told;
         };
-        EXPECT_EQ(explain_here(at(pinned), 0).links, 2u);
+        EXPECT_EQ(explain_here(at(pinned), over_links).links, 2u);
         doomed.die();
-        EXPECT_EQ(explain_here(at(pinned), 0).multilink_obstacle, FERRY_OBSTACLE_NO_ACCESS);
-        EXPECT_EQ(explain_here(at(sent), by_staging).links, 0u);
+        EXPECT_EQ(explain_here(at(pinned), over_links).multilink_obstacle, FERRY_OBSTACLE_NO_ACCESS);
+        EXPECT_EQ(explain_here(at(sent), staged_over_links).links, 0u);
         for (const std::uint64_t from : {at(pinned), at(sent)}) {
             device.write(bytes(size));
-            const ferry_copy_desc copy = line(device.address(), from, size, from == at(sent) ? by_staging : 0);
-            ASSERT_OK(ferry_copy_async(instance.get(), &copy, device.stream(), nullptr, nullptr));
+            const ferry_copy_desc copy = line(device.address(), from, size);
+            const how options = from == at(sent) ? staged_over_links : over_links;
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, options, device.stream(), nullptr, nullptr));
             device.wait();
             EXPECT_TRUE(device.read() == sent);
         }
@@ -584,9 +580,10 @@ TEST_F(multilink, relays_on_the_same_stream_do_not_wait_for_late_helpers) {
     std::promise<void> may_come;
     late_helpers = may_come.get_future().share();
     const ferry_copy_desc up = line(device.address(), at(host), size),
-                          on = line(other.address(), device.address(), size, FERRY_COPY_BY_RELAY);
+                          on = line(other.address(), device.address(), size);
     for (const ferry_copy_desc *const copy : {&up, &on}) {
-        ASSERT_OK(ferry_copy_async(late.instance.get(), copy, device.stream(), nullptr, nullptr));
+        const how options = copy == &on ? over_links | by_relay : over_links;
+        ASSERT_OK(ferry_copy_async(late.instance.get(), copy, options, device.stream(), nullptr, nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(device.stream()));
     }
     may_come.set_value();
@@ -612,11 +609,11 @@ TEST_F(multilink, the_copy_engine_copies_the_measured_share_of_its_link) {
     EXPECT_LT(fast.multilink_ns, equal_down.multilink_ns);
     const bytes sent = random_bytes(size, 3);
     std::memcpy(host.data(), sent.data(), size);
-    ASSERT_OK(ferry_copy_async(noting.instance.get(), &up, device.stream(), nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(noting.instance.get(), &up, over_links, device.stream(), nullptr, nullptr));
     device.wait();
     EXPECT_TRUE(device.read() == sent);
     std::memset(host.data(), 0, size);
-    ASSERT_OK(ferry_copy_async(noting.instance.get(), &down, device.stream(), nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(noting.instance.get(), &down, over_links, device.stream(), nullptr, nullptr));
     device.wait();
     EXPECT_TRUE(host.copy() == sent);
 }
@@ -627,9 +624,10 @@ TEST_F(multilink, the_maximum_number_of_sms_applies_to_each_helper_and_is_report
     const launching_instance noting(launch_noting);
     ASSERT_OK(noting.help(4));
     const station device(noting.contexts[0], size);
+    const ferry_copy_desc copy = line(device.address(), at(host), size);
     for (const std::uint32_t of_device : {0u, 6u}) {
-        const ferry_copy_desc copy = line(device.address(), at(host), size, of_device << FERRY_COPY_MAX_SMS_SHIFT);
-        const ferry_explanation told = noting.explain(copy, device.stream());
+        const how options = over_links | max_sms(of_device);
+        const ferry_explanation told = noting.explain(copy, device.stream(), options);
         const std::uint32_t own = of_device ? of_device : 24;
         EXPECT_EQ(told.max_sms, own);
         EXPECT_EQ(told.helper_sms, 4u);
@@ -641,32 +639,31 @@ TEST_F(multilink, the_maximum_number_of_sms_applies_to_each_helper_and_is_report
                   std::string::npos)
             << text;
         launched.clear();
-        ASSERT_OK(ferry_copy_async(noting.instance.get(), &copy, device.stream(), nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(noting.instance.get(), &copy, options, device.stream(), nullptr, nullptr));
         device.wait();
         const std::vector<std::pair<CUdevice, unsigned>> expected = {{0, own}, {1, 4}};
         EXPECT_EQ(launched, expected);
     }
 }
 
-TEST_F(multilink, the_flag_of_the_instance_applies_to_copies_without_flags) {
+TEST_F(multilink, the_options_of_the_instance_apply_to_copies_without_options) {
     ferry_options options = driver.options();
-    options.copy_flags = FERRY_COPY_MULTILINK;
-    const instance_owner over_links = open_or_fail(options);
-    ASSERT_OK(set_helpers(over_links.get(), helpers));
+    options.copy_options = over_links;
+    const instance_owner instance = open_or_fail(options);
+    ASSERT_OK(set_helpers(instance.get(), helpers));
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size);
     const bytes sent = random_bytes(size, 19);
     std::memcpy(host.data(), sent.data(), size);
     const station device(context, size);
-    for (const std::uint32_t flags : {std::uint32_t{0}, FERRY_COPY_DEFAULT}) {
-        ferry_copy_desc copy = line(device.address(), at(host), size);
-        copy.flags = flags;
+    const ferry_copy_desc copy = line(device.address(), at(host), size);
+    for (const how &of_copy : {how(), ordinary}) {
         driver.reset_counts();
         device.write(bytes(size));
-        ASSERT_OK(ferry_copy_async(over_links.get(), &copy, device.stream(), nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(instance.get(), &copy, of_copy, device.stream(), nullptr, nullptr));
         device.wait();
         EXPECT_TRUE(device.read() == sent);
-        EXPECT_EQ(driver.calls("cuLaunchKernel"), flags == 0 ? launches : 0);
+        EXPECT_EQ(driver.calls("cuLaunchKernel"), of_copy == how() ? launches : 0);
     }
 }
 
@@ -676,10 +673,10 @@ TEST_F(multilink, later_copies_create_nothing_and_do_not_wait) {
     const bytes pageable(size);
     const station device(context, size);
     for (const std::uint64_t host : {at(pinned), at(pageable)}) {
-        const std::uint32_t flags = host == at(pageable) ? by_staging : 0;
+        const how options = host == at(pageable) ? staged_over_links : over_links;
         for (int round = 0; round < 3; ++round) {
             driver.reset_counts();
-            ASSERT_OK(copy_async(device.address(), host, size, device.stream(), flags));
+            ASSERT_OK(copy_async(device.address(), host, size, device.stream(), options));
             for (const char *const call :
                  {"cuStreamSynchronize", "cuEventSynchronize", "cuCtxSynchronize", "cuMemAlloc", "cuLaunchHostFunc"})
                 EXPECT_TRUE(round == 0 || driver.calls(call) == 0) << call;
@@ -703,7 +700,8 @@ TEST_F(multilink, frees_in_other_threads_do_not_block_copies) {
             std::optional<waiting_free> free;
             {
                 gate shut(device.stream());
-                ASSERT_OK(copy_async(device.address(), host, size, device.stream(), host == at(sent) ? by_staging : 0));
+                ASSERT_OK(copy_async(device.address(), host, size, device.stream(),
+                                     host == at(sent) ? staged_over_links : over_links));
                 const made_current in(of_free);
                 free.emplace();
                 std::this_thread::sleep_for(std::chrono::milliseconds(20)); // the free is most likely in the driver
@@ -792,9 +790,7 @@ TEST_F(multilink, urgent_copies_use_no_engine) {
     const std::uint64_t size = 8 * megabyte;
     const pinned_memory host(size);
     const station device(context, size);
-    ferry_copy_desc copy = line(device.address(), at(host), size);
-    copy.flags |= FERRY_COPY_URGENT;
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+    ASSERT_OK(copy_async(device.address(), at(host), size, stream, over_links | urgent));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 0);
 }
@@ -806,10 +802,10 @@ TEST_F(multilink, prepared_copies_do_not_become_part_of_a_graph) {
     const bytes sent = random_bytes(size, 16);
     const ferry_copy_desc copy = line(device.address(), at(host), size);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, 0, stream, &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, over_links, stream, &prepared, nullptr));
     for (int round = 0; round < 2; ++round) {
         ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_RELAXED));
-        EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        EXPECT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         CUgraph graph = nullptr;
         ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
         CUgraphExec ready = nullptr;
@@ -844,7 +840,7 @@ TEST_F(multilink, a_context_whose_helpers_start_late_may_be_destroyed) {
         {
             const station device(fresh.own, size);
             const ferry_copy_desc copy = line(device.address(), at(host), size);
-            ASSERT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(fresh.instance.get(), &copy, over_links, device.stream(), nullptr, nullptr));
             device.wait();
         }
         std::atomic<bool> is_open = false;
@@ -870,10 +866,10 @@ TEST_F(multilink, helpers_can_be_set_again_after_their_context_has_ended) {
     ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, next, nullptr));
     const station device(next, size);
     const ferry_copy_desc copy = line(device.address(), at(host), size);
-    EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
+    EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, over_links, device.stream(), nullptr, nullptr));
     device.wait();
     EXPECT_OK(fresh.set({1}));
-    EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, device.stream(), nullptr, nullptr));
+    EXPECT_OK(ferry_copy_async(fresh.instance.get(), &copy, over_links, device.stream(), nullptr, nullptr));
     device.wait();
     ASSERT_OK(ferry_context_adopt(fresh.instance.get(), 0, nullptr, nullptr));
 }

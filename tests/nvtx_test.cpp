@@ -38,23 +38,24 @@ TEST_F(nvtx_ranges, surround_every_call_and_report_its_kind_and_bytes) {
     const device_memory device(1 << 20);
     const pinned_memory pinned(1 << 20);
     const auto host = static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(pinned.address));
-    ASSERT_OK(ferry_copy_bytes(traced.get(), device, host, 4096, nullptr));
-    ASSERT_OK(ferry_copy_bytes_async(traced.get(), device, host, 5000, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes(traced.get(), device, host, 4096, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), device, host, 5000, nullptr, stream, nullptr, nullptr));
     const std::uint64_t to[] = {device, device + 4096}, from[] = {host, host + 4096}, sizes[] = {16, 32};
-    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, 0, stream, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, nullptr, stream, nullptr, nullptr));
     ferry_fill_desc fill = {};
     fill.destination.address = device;
     fill.width = 64;
     fill.pattern_size = 1;
-    ASSERT_OK(ferry_fill_async(traced.get(), &fill, stream, nullptr));
+    ASSERT_OK(ferry_fill_async(traced.get(), &fill, nullptr, stream, nullptr, nullptr));
     ferry_copy_desc copy = {};
-    copy.flags = 0x8000u;
-    EXPECT_EQ(ferry_copy(traced.get(), &copy, nullptr), FERRY_ERROR_FLAGS) << "a range of a call that fails ends too";
+    copy.source.kind = 99;
+    EXPECT_EQ(ferry_copy(traced.get(), &copy, nullptr, nullptr), FERRY_ERROR_KIND)
+        << "a range of a call that fails ends too";
     ferry_prepared *prepared = nullptr;
-    copy.flags = 0;
+    copy.source.kind = FERRY_KIND_ANY;
     copy.destination.address = device, copy.source.address = host, copy.width = 100;
-    ASSERT_OK(ferry_prepared_create(traced.get(), &copy, 1, 0, stream, &prepared, nullptr));
-    ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+    ASSERT_OK(ferry_prepared_create(traced.get(), &copy, 1, nullptr, stream, &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     const std::vector<std::string> wanted = {"0 copy 4096", "0 copy 5000", "0 batch 48",

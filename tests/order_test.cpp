@@ -8,6 +8,7 @@
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -61,29 +62,31 @@ protected:
 
 enum class form { single, batch, pieces, prepared, ticket };
 constexpr form forms[] = {form::single, form::batch, form::pieces, form::prepared, form::ticket};
+const how routes[] = {how(), by_driver, no_kernels};
 
 struct enqueued {
     ferry_prepared *prepared = nullptr;
     ferry_ticket *ticket = nullptr;
 };
 
-void enqueue(ferry_instance *instance, form how, const ferry_copy_desc &copy, CUstream stream, enqueued &kept) {
+void enqueue(ferry_instance *instance, form made, const ferry_copy_desc &copy, const how &options, CUstream stream,
+             enqueued &kept) {
     const std::uint64_t to = copy.destination.address, from = copy.source.address;
-    switch (how) {
+    switch (made) {
     case form::single:
-        EXPECT_OK(ferry_copy_async(instance, &copy, stream, nullptr, nullptr));
+        EXPECT_OK(ferry_copy_async(instance, &copy, options, stream, nullptr, nullptr));
         break;
     case form::batch:
-        EXPECT_OK(ferry_copy_batch_async(instance, &copy, 1, 0, stream, nullptr));
+        EXPECT_OK(ferry_copy_batch_async(instance, &copy, 1, options, stream, nullptr, nullptr));
         break;
     case form::pieces:
-        EXPECT_OK(ferry_copy_pieces_async(instance, &to, &from, &copy.width, 1, 0, stream, nullptr));
+        EXPECT_OK(ferry_copy_pieces_async(instance, &to, &from, &copy.width, 1, options, stream, nullptr, nullptr));
         break;
     case form::prepared:
-        EXPECT_OK(ferry_prepared_launch(kept.prepared, stream, nullptr));
+        EXPECT_OK(ferry_prepared_launch(kept.prepared, nullptr, stream, nullptr, nullptr));
         break;
     case form::ticket:
-        EXPECT_OK(ferry_copy_async(instance, &copy, stream, &kept.ticket, nullptr));
+        EXPECT_OK(ferry_copy_async(instance, &copy, options, stream, &kept.ticket, nullptr));
         break;
     }
 }
@@ -104,14 +107,13 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
     bytes between(large);
     for (const target &to : targets)
         for (const std::uint64_t size : {std::uint64_t{64}, std::uint64_t{60'000}, std::uint64_t{300'000}})
-            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
-                for (const form how : forms) {
+            for (const how &options : routes)
+                for (const form made : forms) {
                     const grid shape = {.width = is_array(to.kind) ? 64 : size};
                     if (to.device >= device_count() || !can_be(to.kind, shape)) continue;
-                    if (is_array(to.kind) && (size != 64 || how == form::pieces)) continue;
-                    if (how == form::pieces && flags) continue;
+                    if (is_array(to.kind) && (size != 64 || made == form::pieces)) continue;
                     SCOPED_TRACE(testing::Message() << name_of(to.kind) << " of device " << to.device << ", " << size
-                                                    << " bytes, flags " << flags << ", form " << static_cast<int>(how));
+                                                    << " bytes, " << options << ", form " << static_cast<int>(made));
                     test_place target(to.kind, shape, to.device);
                     target.fill(2);
                     std::memset(between.data(), 0x11, large);
@@ -122,10 +124,10 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
                     ferry_place_host(&read.source, between.data() + large - size);
                     read.destination = target.describe(statement::any);
                     read.width = size;
-                    read.flags = flags;
                     enqueued kept;
-                    if (how == form::prepared) {
-                        ASSERT_OK(ferry_prepared_create(counted.get(), &read, 1, 0, stream, &kept.prepared, nullptr));
+                    if (made == form::prepared) {
+                        ASSERT_OK(
+                            ferry_prepared_create(counted.get(), &read, 1, options, stream, &kept.prepared, nullptr));
                     }
                     {
                         gate held(stream);
@@ -133,8 +135,8 @@ TEST_F(order, a_pageable_source_is_read_after_earlier_work_has_written_it) {
                         // stream.
                         run_behind(held, driver, [&] {
                             if (!has_kernels()) held.let_go();
-                            EXPECT_OK(ferry_copy_async(counted.get(), &write, stream, nullptr, nullptr));
-                            enqueue(counted.get(), how, read, stream, kept);
+                            EXPECT_OK(ferry_copy_async(counted.get(), &write, nullptr, stream, nullptr, nullptr));
+                            enqueue(counted.get(), made, read, options, stream, kept);
                         });
                     }
                     EXPECT_OK(raw().cuStreamSynchronize(stream));
@@ -161,12 +163,12 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
     const instance_owner another = open_or_fail(driver.options());
     ASSERT_OK(ferry_staging_prepare(another.get(), 0, nullptr));
     for (CUstream on : {blocking, static_cast<CUstream>(nullptr), CU_STREAM_LEGACY, CU_STREAM_PER_THREAD})
-        for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER})
+        for (const how &options : {how(), by_driver})
             // 0 and 4: on the stream. 1 to 3: synchronous, as one copy, as a batch, as pieces.
             for (const int way : {0, 1, 2, 3, 4}) {
                 // In way 4 another instance makes the first copy.
                 ferry_instance *const writer = way == 4 ? another.get() : counted.get();
-                SCOPED_TRACE(testing::Message() << "stream " << on << ", flags " << flags << ", way " << way);
+                SCOPED_TRACE(testing::Message() << "stream " << on << ", " << options << ", way " << way);
                 target.fill(2);
                 std::memset(between.data(), 0x11, large);
                 ferry_copy_desc write = {}, read = {};
@@ -176,17 +178,16 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
                 ferry_place_host(&read.source, between.data() + large - size);
                 read.destination = target.describe(statement::any);
                 read.width = size;
-                read.flags = flags;
                 {
                     gate held(nullptr);
                     run_behind(held, driver, [&] {
-                        EXPECT_OK(ferry_copy_async(writer, &write, nullptr, nullptr, nullptr));
+                        EXPECT_OK(ferry_copy_async(writer, &write, nullptr, nullptr, nullptr, nullptr));
                         const std::uint64_t to = target.address(), from = read.source.address;
                         ferry_instance *const ferry = counted.get();
-                        EXPECT_OK(way % 4 == 0 ? ferry_copy_async(ferry, &read, on, nullptr, nullptr)
-                                  : way == 1   ? ferry_copy(ferry, &read, nullptr)
-                                  : way == 2   ? ferry_copy_batch(ferry, &read, 1, 0, nullptr)
-                                               : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, 0, nullptr));
+                        EXPECT_OK(way % 4 == 0 ? ferry_copy_async(ferry, &read, options, on, nullptr, nullptr)
+                                  : way == 1   ? ferry_copy(ferry, &read, options, nullptr)
+                                  : way == 2   ? ferry_copy_batch(ferry, &read, 1, options, nullptr)
+                                             : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, options, nullptr));
                     });
                 }
                 EXPECT_OK(raw().cuCtxSynchronize());
@@ -202,11 +203,12 @@ TEST_F(order, explain_reports_that_a_copy_waits_for_its_stream) {
     ferry_explanation told = {};
     told.struct_size = sizeof told;
     gate held(stream);
-    ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
     EXPECT_EQ(told.synchronises, 1);
     const int before = waits_of(driver);
-    run_behind(held, driver, [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr)); });
+    run_behind(held, driver,
+               [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, nullptr, stream, nullptr, nullptr)); });
     EXPECT_EQ(waits_of(driver), before + 1);
 }
 
@@ -222,8 +224,9 @@ TEST_F(order, a_batch_waits_for_its_stream_once) {
     }
     gate held(stream);
     const int before = waits_of(driver);
-    run_behind(held, driver,
-               [&] { EXPECT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 64, 0, stream, nullptr)); });
+    run_behind(held, driver, [&] {
+        EXPECT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 64, nullptr, stream, nullptr, nullptr));
+    });
     EXPECT_EQ(waits_of(driver), before + 1);
 }
 
@@ -251,13 +254,13 @@ TEST_F(order, a_synchronous_copy_is_complete_when_its_origin_leads_into_pageable
     copy.width = size;
     ferry_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_copy_explain(counted.get(), &copy, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain(counted.get(), &copy, nullptr, &told, nullptr));
     EXPECT_EQ(told.source_memory, FERRY_MEMORY_PAGEABLE);
     EXPECT_TRUE(told.synchronises || told.route == FERRY_ROUTE_STAGED);
     for (int i = 1; i <= 60; ++i) {
         const auto value = static_cast<std::byte>(i);
         memory.fill(value);
-        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr, nullptr));
         expect_there(stream, device, value, size);
     }
     EXPECT_OK(ferry_host_unregister(counted.get(), memory.data(), nullptr));
@@ -334,8 +337,8 @@ TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reache
             for (int i = 1; i <= 60; ++i) {
                 const bool in_batch = i % 3 == 0;
                 const auto copy = [&](const ferry_copy_desc &one) {
-                    return in_batch ? ferry_copy_batch(counted.get(), &one, 1, 0, nullptr)
-                                    : ferry_copy(counted.get(), &one, nullptr);
+                    return in_batch ? ferry_copy_batch(counted.get(), &one, 1, nullptr, nullptr)
+                                    : ferry_copy(counted.get(), &one, nullptr, nullptr);
                 };
                 host.fill(i);
                 const made_current one(current);
@@ -355,7 +358,7 @@ TEST_F(order, a_synchronous_copy_is_complete_when_only_one_of_two_devices_reache
 // The copy is on a stream of device 1. The driver's call names a context of device 0, which therefore decides how the
 // driver copies the memory. What the program is promised follows from the context of the stream: to that context the
 // memory of a pool that only device 0 reaches is pageable.
-TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_devices_reaches_the_host_pool) {
+TEST_F(order, a_copy_waits_as_its_options_and_explain_state_when_only_one_of_two_devices_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     const other_device far;
     for (const host_pool_kind &kind : host_pool_kinds)
@@ -368,16 +371,12 @@ TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_d
             const made_current there(far);
             const test_stream of_far;
             for (const bool is_up : {true, false})
-                for (const std::uint32_t route : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
-                    for (const std::uint32_t promise :
-                         {0u, is_up ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN}) {
-                        const std::uint32_t flags = route | promise;
-                        ferry_options options = driver.options();
-                        options.copy_flags = flags;
-                        const instance_owner with_flags = open_or_fail(options); // for pieces, which have none
-                        ferry_copy_desc copy = is_up ? copies.up : copies.down;
-                        copy.flags = flags;
-                        const bool is_buffered = is_up && promise && size <= 1 << 20 && route != FERRY_COPY_BY_DRIVER;
+                for (const how &route : routes)
+                    for (const bool promise : {false, true}) {
+                        const how promised = is_up ? read_in_the_call : written_in_the_call;
+                        const how options = promise ? route | promised : route;
+                        const ferry_copy_desc &copy = is_up ? copies.up : copies.down;
+                        const bool is_buffered = is_up && promise && size <= 1 << 20 && route != by_driver;
                         const std::int32_t waits = is_buffered                 ? FERRY_BLOCKS_NO
                                                    : reaching == 0 && !promise ? FERRY_BLOCKS_NO
                                                    : reaching == 0 || !is_up   ? FERRY_BLOCKS_UNTIL_DONE
@@ -385,29 +384,27 @@ TEST_F(order, a_copy_waits_as_its_flags_and_explain_state_when_only_one_of_two_d
                         ferry_explanation told = new_explanation();
                         {
                             gate held(of_far);
-                            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, of_far, &told, nullptr));
+                            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, options, of_far, &told, nullptr));
                         }
                         EXPECT_EQ(told.blocks, waits);
                         EXPECT_EQ(is_up ? told.source_memory : told.destination_memory, FERRY_MEMORY_PAGEABLE);
-                        for (const form how : forms) {
+                        for (const form made : forms) {
                             SCOPED_TRACE(testing::Message()
                                          << "device " << reaching << " reaches the pool in " << kind.location << ", "
-                                         << size << " bytes " << (is_up ? "to" : "from") << " the device, flags "
-                                         << flags << ", form " << static_cast<int>(how));
+                                         << size << " bytes " << (is_up ? "to" : "from") << " the device, " << options
+                                         << ", form " << static_cast<int>(made));
                             enqueued kept;
-                            if (how == form::prepared) {
-                                ASSERT_OK(
-                                    ferry_prepared_create(counted.get(), &copy, 1, 0, of_far, &kept.prepared, nullptr));
+                            if (made == form::prepared) {
+                                ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, options, of_far,
+                                                                &kept.prepared, nullptr));
                             }
                             host.fill(is_up ? 1 : 0);
                             ASSERT_OK(raw().cuMemsetD8Async(copies.device, is_up ? 0 : 1, size, stream));
                             ASSERT_OK(raw().cuStreamSynchronize(stream));
                             {
                                 gate held(of_far);
-                                run_behind(held, driver, [&] {
-                                    ferry_instance *const by = how == form::pieces ? with_flags.get() : counted.get();
-                                    enqueue(by, how, copy, of_far, kept);
-                                });
+                                run_behind(held, driver,
+                                           [&] { enqueue(counted.get(), made, copy, options, of_far, kept); });
                             }
                             if (is_up && promise) host.fill(2);
                             EXPECT_TRUE(is_up || !promise || host.holds(1)) << "when the call has returned";
@@ -433,18 +430,16 @@ TEST_F(order, copies_are_right_when_only_another_device_reaches_the_host_pool) {
     if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
     constexpr std::uint64_t size = 60'000;
     const other_device far;
-    host_pool_copies copies(counted.get(), 1, size);
+    const host_pool_copies copies(counted.get(), 1, size);
     const host_pool_memory &host = copies.host;
     if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
-    ferry_copy_desc &up = copies.up, &down = copies.down;
+    const ferry_copy_desc &up = copies.up, &down = copies.down;
     // On a stream of the device that has access.
     const made_current there(far);
     const test_stream of_far;
-    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS})
-        for (const form how : {form::single, form::batch, form::pieces, form::ticket}) {
-            if (how == form::pieces && flags) continue;
-            SCOPED_TRACE(testing::Message() << "flags " << flags << ", form " << static_cast<int>(how));
-            up.flags = down.flags = flags;
+    for (const how &options : routes)
+        for (const form made : {form::single, form::batch, form::pieces, form::ticket}) {
+            SCOPED_TRACE(testing::Message() << options << ", form " << static_cast<int>(made));
             enqueued kept;
             host.fill(3);
             {
@@ -452,14 +447,14 @@ TEST_F(order, copies_are_right_when_only_another_device_reaches_the_host_pool) {
                 ASSERT_OK(raw().cuLaunchHostFunc(
                     of_far, [](void *memory) { static_cast<const host_pool_memory *>(memory)->fill(1); },
                     const_cast<host_pool_memory *>(&host)));
-                run_behind(held, driver, [&] { enqueue(counted.get(), how, up, of_far, kept); });
+                run_behind(held, driver, [&] { enqueue(counted.get(), made, up, options, of_far, kept); });
             }
             ASSERT_OK(raw().cuStreamSynchronize(of_far));
             host.fill(2);
             if (kept.ticket) {
                 EXPECT_OK(ferry_ticket_release(kept.ticket, nullptr));
             }
-            enqueue(counted.get(), how, down, of_far, kept);
+            enqueue(counted.get(), made, down, options, of_far, kept);
             ASSERT_OK(raw().cuStreamSynchronize(of_far));
             EXPECT_TRUE(host.holds(1));
             if (kept.ticket) {
@@ -492,13 +487,13 @@ TEST_F(order, a_graph_accepts_or_refuses_copies_with_a_host_pool_that_only_one_o
     for (ferry_instance *const instance : {counted.get(), without_staging.get(), with_full_checks.get()}) {
         captured_graph refused(of_far);
         ferry_error_info error = new_error();
-        expect_refusal(ferry_copy_async(instance, &up, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
+        expect_refusal(ferry_copy_async(instance, &up, nullptr, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
                        FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         refused.end();
         for (const std::int32_t stated : {FERRY_KIND_HOST, FERRY_KIND_ANY}) {
             down.destination.kind = stated;
             captured_graph graph(of_far);
-            ASSERT_OK(ferry_copy_async(instance, &down, of_far, nullptr, &error)) << describe(error);
+            ASSERT_OK(ferry_copy_async(instance, &down, nullptr, of_far, nullptr, &error)) << describe(error);
             graph.end();
             for (int i = 0; i < 2; ++i) {
                 host.fill(0);
@@ -519,14 +514,19 @@ TEST_F(order, a_graph_on_another_device_s_stream_accepts_copies_with_a_host_pool
     const other_device far;
     const made_current there(far);
     const test_stream of_far;
-    for (const std::uint32_t flags : {FERRY_COPY_SOURCE_READ, FERRY_COPY_DESTINATION_WRITTEN}) {
-        ferry_copy_desc copy = flags == FERRY_COPY_SOURCE_READ ? copies.up : copies.down;
-        copy.flags = flags;
+    const struct {
+        const ferry_copy_desc &copy;
+        how options;
+        std::int32_t field;
+    } promises[] = {{copies.up, read_in_the_call, FERRY_FIELD_SOURCE_ORDER},
+                    {copies.down, written_in_the_call, FERRY_FIELD_FLAGS}};
+    for (const auto &[copy, options, field] : promises) {
         ferry_error_info error = new_error();
         captured_graph refused(of_far);
-        expect_refusal(ferry_copy_async(counted.get(), &copy, of_far, nullptr, &error), error, FERRY_ERROR_CAPTURE,
-                       FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-        EXPECT_EQ(ferry_copy_batch_async(counted.get(), &copy, 1, 0, of_far, nullptr), FERRY_ERROR_CAPTURE);
+        expect_refusal(ferry_copy_async(counted.get(), &copy, options, of_far, nullptr, &error), error,
+                       FERRY_ERROR_CAPTURE, FERRY_SIDE_OPTIONS, field);
+        EXPECT_EQ(ferry_copy_batch_async(counted.get(), &copy, 1, options, of_far, nullptr, nullptr),
+                  FERRY_ERROR_CAPTURE);
         refused.end();
     }
     const auto fill_1 = [](void *memory) { static_cast<const host_pool_memory *>(memory)->fill(1); };
@@ -534,9 +534,9 @@ TEST_F(order, a_graph_on_another_device_s_stream_accepts_copies_with_a_host_pool
     auto *const memory = const_cast<host_pool_memory *>(&host);
     captured_graph graph(of_far);
     ASSERT_OK(raw().cuLaunchHostFunc(of_far, fill_1, memory));
-    ASSERT_OK(ferry_copy_async(counted.get(), &copies.up, of_far, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copies.up, nullptr, of_far, nullptr, nullptr));
     ASSERT_OK(raw().cuLaunchHostFunc(of_far, fill_0, memory));
-    ASSERT_OK(ferry_copy_batch_async(counted.get(), &copies.down, 1, 0, of_far, nullptr));
+    ASSERT_OK(ferry_copy_batch_async(counted.get(), &copies.down, 1, nullptr, of_far, nullptr, nullptr));
     graph.end();
     for (int i = 0; i < 2; ++i) {
         host.fill(7);
@@ -552,15 +552,14 @@ TEST_F(order, a_synchronous_copy_between_host_memory_and_a_host_pool_is_complete
     constexpr std::uint64_t size = 3 << 20;
     for (const place_kind from : {place_kind::pageable, place_kind::pinned, place_kind::open_pool_of_host})
         for (const place_kind to : {place_kind::pageable, place_kind::pinned, place_kind::open_pool_of_host})
-            for (const statement how : {statement::any, statement::stated})
-                for (const std::uint32_t flags : {0u, FERRY_COPY_NO_KERNELS}) {
+            for (const statement stated : {statement::any, statement::stated})
+                for (const how &options : {how(), no_kernels}) {
                     SCOPED_TRACE(testing::Message() << name_of(from) << " to " << name_of(to));
                     test_place source(from, {.width = size}), target(to, {.width = size});
-                    ferry_copy_desc copy = describe_copy(source.describe(how), target.describe(how), size);
-                    copy.flags = flags;
+                    const ferry_copy_desc copy = describe_copy(source.describe(stated), target.describe(stated), size);
                     for (std::uint64_t i = 1; i <= 3; ++i) {
                         source.fill(i);
-                        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+                        ASSERT_OK(ferry_copy(counted.get(), &copy, options, nullptr));
                         EXPECT_EQ(std::memcmp(reinterpret_cast<const void *>(target.address()), source.picture().data(),
                                               size),
                                   0);
@@ -572,13 +571,12 @@ TEST_F(order, a_synchronous_copy_between_host_memory_and_a_host_pool_is_complete
 
 constexpr std::uint64_t rows = 60, row_width = 24, row_pitch = 40;
 
-ferry_copy_desc rows_to_host(std::uint64_t to, std::uint64_t from, std::uint32_t flags) {
+ferry_copy_desc rows_to_host(std::uint64_t to, std::uint64_t from) {
     ferry_copy_desc copy = {};
     ferry_place_any(&copy.source, from);
     ferry_place_host_pitched(&copy.destination, reinterpret_cast<void *>(to), row_pitch, 0);
     copy.width = row_width;
     copy.height = rows;
-    copy.flags = flags;
     return copy;
 }
 
@@ -591,9 +589,9 @@ TEST_F(order, a_captured_copy_of_rows_into_pinned_memory_runs_at_each_launch) {
     if (!has_kernels()) GTEST_SKIP() << "this driver stages no copies";
     device_memory device(rows * row_width);
     pinned_memory host(rows * row_pitch);
-    const ferry_copy_desc copy = rows_to_host(at(host.address), device, FERRY_COPY_BY_STAGING);
+    const ferry_copy_desc copy = rows_to_host(at(host.address), device);
     captured_graph graph(stream);
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr));
     graph.end();
     for (std::uint64_t i = 0; i < 5; ++i) {
         const bytes source = random_bytes(rows * row_width, i);
@@ -615,14 +613,14 @@ TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_reg
     for (int on_device = 0; on_device < std::min(device_count(), 2); ++on_device)
         for (const place_kind kind : {place_kind::device, place_kind::pool})
             for (const auto &parts : registrations)
-                for (const std::uint32_t flags : {0u, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING})
+                for (const how &options : {how(), urgent, by_driver, by_staging})
                     for (const auto &[to_host, is_line] :
                          {std::pair{true, false}, {false, false}, {true, true}, {false, true}}) {
                         SCOPED_TRACE(testing::Message()
                                      << name_of(kind) << " of device " << on_device << ", " << parts[0].first << "+"
-                                     << parts[0].pages << " and " << parts[1].first << "+" << parts[1].pages
-                                     << ", flags " << flags << (is_line ? ", a line" : "")
-                                     << (to_host ? ", to" : ", from") << " the host");
+                                     << parts[0].pages << " and " << parts[1].first << "+" << parts[1].pages << ", "
+                                     << options << (is_line ? ", a line" : "") << (to_host ? ", to" : ", from")
+                                     << " the host");
                         if (!can_be(kind, {.width = rows * row_width})) continue;
                         test_place device(kind, {.width = rows * row_width}, on_device);
                         device.fill(3);
@@ -634,7 +632,7 @@ TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_reg
                                 ASSERT_OK(ferry_host_register(counted.get(), host.data() + part.first * page,
                                                               part.pages * page, 0, nullptr));
                             }
-                        ferry_copy_desc copy = rows_to_host(at(first), device.address(), flags);
+                        ferry_copy_desc copy = rows_to_host(at(first), device.address());
                         if (is_line) {
                             copy.destination.row_pitch = 0;
                             copy.width = rows * row_width;
@@ -644,13 +642,14 @@ TEST_F(order, a_captured_copy_is_right_or_refused_however_its_host_memory_is_reg
                         {
                             captured_graph graph(stream, CU_STREAM_CAPTURE_MODE_RELAXED);
                             ferry_error_info error = new_error();
-                            const std::int32_t status = ferry_copy_async(counted.get(), &copy, stream, nullptr, &error);
+                            const std::int32_t status =
+                                ferry_copy_async(counted.get(), &copy, options, stream, nullptr, &error);
                             graph.end();
                             if (status) {
                                 EXPECT_TRUE(status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE)
                                     << describe(error);
                                 // Every copy to the host can be captured unless staging is forced.
-                                EXPECT_FALSE(to_host && !(flags & FERRY_COPY_BY_STAGING)) << describe(error);
+                                EXPECT_FALSE(to_host && options != by_staging) << describe(error);
                                 if (status == FERRY_ERROR_CAPTURE) {
                                     EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
                                 }
@@ -691,19 +690,19 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
         ferry_place_host(&copy.source, host.data());
         ferry_place_any(&copy.destination, address);
         copy.width = size;
-        copy.flags = is_device ? FERRY_COPY_BY_DRIVER : 0;
+        const how options = is_device ? by_driver : how();
         captured_graph graph(stream);
         ferry_error_info error = new_error();
-        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, nullptr, &error), error, FERRY_ERROR_CAPTURE,
-                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-        expect_refusal(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, &error), error, FERRY_ERROR_CAPTURE,
-                       FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-        if (!is_device)
-            expect_refusal(ferry_copy_pieces_async(counted.get(), &address, &source, &size, 1, 0, stream, &error),
-                           error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        expect_refusal(ferry_copy_async(counted.get(), &copy, options, stream, nullptr, &error), error,
+                       FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        expect_refusal(ferry_copy_batch_async(counted.get(), &copy, 1, options, stream, nullptr, &error), error,
+                       FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        expect_refusal(
+            ferry_copy_pieces_async(counted.get(), &address, &source, &size, 1, options, stream, nullptr, &error),
+            error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        expect_refusal(ferry_copy_explain_async(counted.get(), &copy, stream, &told, &error), error,
+        expect_refusal(ferry_copy_explain_async(counted.get(), &copy, options, stream, &told, &error), error,
                        FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         graph.end();
     }
@@ -725,9 +724,9 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
             if (!to_device) std::swap(copy.source, copy.destination);
             ferry_explanation told = {};
             told.struct_size = sizeof told;
-            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+            ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, nullptr, stream, &told, nullptr));
             ferry_ticket *ticket = nullptr;
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, nullptr, stream, &ticket, nullptr));
             ferry_ticket_info info = {};
             info.struct_size = sizeof info;
             EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
@@ -739,8 +738,7 @@ TEST_F(order, a_ticket_names_the_route_that_explain_names_for_memory_registered_
     EXPECT_OK(ferry_host_unregister(counted.get(), host.data(), nullptr));
 }
 
-// A box of a batch keeps its own flags. A piece has the flags of the instance.
-TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_their_flags_request) {
+TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_the_options_request) {
     if (!has_kernels()) GTEST_SKIP() << "this driver stages no copies";
     bytes host(300'000);
     device_memory device(host.size());
@@ -748,18 +746,22 @@ TEST_F(order, pageable_copies_of_a_batch_take_the_route_that_their_flags_request
     ferry_place_host(&copy.source, host.data());
     ferry_place_any(&copy.destination, device);
     copy.width = host.size();
-    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
-        copy.flags = flags;
-        driver.reset_counts();
-        ASSERT_OK(ferry_copy_batch_async(counted.get(), &copy, 1, 0, stream, nullptr));
-        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+    enqueued none;
+    for (const how &requested : {by_driver, no_kernels}) {
         ferry_options options = driver.options();
-        options.copy_flags = flags;
-        const instance_owner wishing = open_or_fail(options);
-        const std::uint64_t to = device, from = at(host.data()), size = host.size();
-        driver.reset_counts();
-        ASSERT_OK(ferry_copy_pieces_async(wishing.get(), &to, &from, &size, 1, 0, stream, nullptr));
-        EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+        options.copy_options = requested;
+        const instance_owner requesting = open_or_fail(options);
+        for (const form made : {form::batch, form::pieces})
+            for (const bool is_of_the_call : {true, false}) {
+                SCOPED_TRACE(testing::Message() << requested << ", form " << static_cast<int>(made)
+                                                << (is_of_the_call ? ", of the call" : ", of the instance"));
+                driver.reset_counts();
+                if (is_of_the_call)
+                    enqueue(counted.get(), made, copy, requested, stream, none);
+                else
+                    enqueue(requesting.get(), made, copy, {}, stream, none);
+                EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+            }
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }

@@ -12,6 +12,7 @@
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
@@ -151,7 +152,8 @@ TEST_F(pageable_batch, boxes_and_rows_share_the_launch) {
         driver.reset_counts();
         {
             const gate held(stream);
-            ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), 0, stream, nullptr));
+            ASSERT_OK(
+                ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, stream, nullptr, nullptr));
         }
         wait();
         expect_one_launch();
@@ -181,7 +183,7 @@ TEST_F(pageable_batch, an_explanation_reports_how_many_copies_take_each_route) {
         const gate held(stream);
         driver.reset_counts();
         ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), all.to.data(), all.from.data(), all.sizes.data(),
-                                                  all.sizes.size(), 0, stream, &told, nullptr));
+                                                  all.sizes.size(), nullptr, stream, &told, nullptr));
         expect_one_launch(0);
     }
     EXPECT_EQ(told.context_device, 0);
@@ -197,34 +199,32 @@ TEST_F(pageable_batch, an_explanation_reports_how_many_copies_take_each_route) {
     EXPECT_EQ(length, std::strlen(line));
     EXPECT_EQ(std::string(line).find(std::to_string(told.staged.copies) + " copies staged on "), 0u) << line;
     EXPECT_NE(std::string(line).find(" by separate calls, "), std::string::npos) << line;
-    ASSERT_OK(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, 0, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.context_device, -1);
     EXPECT_EQ(told.staged.copies, 0u);
     ferry_batch_explanation_format(&told, line, sizeof line);
     EXPECT_STREQ(line, "nothing to copy");
     told.struct_size = 0;
-    EXPECT_EQ(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, 0, stream, &told, nullptr),
+    EXPECT_EQ(ferry_copy_batch_explain_async(counted.get(), nullptr, 0, nullptr, stream, &told, nullptr),
               FERRY_ERROR_ABI_MISMATCH);
 }
 
 TEST_F(pageable_batch, the_explanation_counts_a_caller_that_helps_with_its_direction) {
-    for (const std::uint32_t flags :
-         {0u, std::uint32_t{FERRY_COPY_SOURCE_READ}, std::uint32_t{FERRY_COPY_DESTINATION_WRITTEN}}) {
-        reopen([&](ferry_options &options) { options.copy_flags = flags; });
+    for (const how &options : {how(), read_in_the_call, written_in_the_call}) {
+        reopen([&](ferry_options &of_instance) { of_instance.copy_options = options; });
         ferry_report report = {};
         report.struct_size = sizeof report;
         ASSERT_OK(ferry_instance_get_report(counted.get(), &report, nullptr));
         for (const way &one : both_ways) {
-            SCOPED_TRACE(testing::Message() << flags << (one.from == place_kind::pageable ? " up" : " down"));
+            SCOPED_TRACE(testing::Message() << options << (one.from == place_kind::pageable ? " up" : " down"));
             const scattered pieces(one.from, one.to, 400, 9000, 5);
             ferry_batch_explanation told = {};
             told.struct_size = sizeof told;
             const gate held(stream);
             ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), pieces.batch.to.data(), pieces.batch.from.data(),
-                                                      pieces.batch.sizes.data(), pieces.batch.sizes.size(), 0, stream,
-                                                      &told, nullptr));
-            const bool helps =
-                flags == (one.from == place_kind::pageable ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN);
+                                                      pieces.batch.sizes.data(), pieces.batch.sizes.size(), nullptr,
+                                                      stream, &told, nullptr));
+            const bool helps = options == (one.from == place_kind::pageable ? read_in_the_call : written_in_the_call);
             EXPECT_GT(told.staged.copies, 0u);
             EXPECT_EQ(told.threads, report.staging_threads + (helps ? 1u : 0u));
         }
@@ -244,7 +244,7 @@ TEST_F(pageable_batch, the_bytes_that_earlier_work_writes_are_copied) {
 }
 
 TEST_F(pageable_batch, sources_are_read_before_the_call_returns_if_the_options_say_so) {
-    reopen([](ferry_options &options) { options.copy_flags = FERRY_COPY_SOURCE_READ; });
+    reopen([](ferry_options &options) { options.copy_options = read_in_the_call; });
     for (const std::size_t largest : {300, 9000}) { // buffered; staged
         scattered pieces(place_kind::pageable, place_kind::device, 500, largest, 8);
         const bytes before = pieces.source.read();
@@ -287,13 +287,13 @@ TEST_F(pageable_batch, a_prepared_batch_copies_the_bytes_of_each_launch) {
     for (const way &one : both_ways) {
         scattered pieces(one.from, one.to, 400, 500, 30);
         ferry_prepared *prepared = nullptr;
-        ASSERT_OK(pieces.batch.prepare(counted.get(), stream, 0, &prepared));
+        ASSERT_OK(pieces.batch.prepare(counted.get(), stream, {}, &prepared));
         for (std::uint64_t round = 0; round < 3; ++round) {
             pieces.source.fill(300 + round);
             driver.reset_counts();
             {
                 const gate held(stream);
-                ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+                ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
             }
             wait();
             expect_one_launch();
@@ -309,8 +309,8 @@ TEST_F(pageable_batch, new_addresses_of_a_prepared_batch_apply_to_later_launches
         scattered first(one.from, one.to, count, 500, 40);
         scattered second(one.from, one.to, count, 500, 40); // the same sizes
         ferry_prepared *prepared = nullptr;
-        ASSERT_OK(first.batch.prepare(counted.get(), stream, FERRY_BATCH_UPDATABLE, &prepared));
-        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+        ASSERT_OK(first.batch.prepare(counted.get(), stream, updatable, &prepared));
+        ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         wait();
         first.expect_copied();
         bool moves_by_words = true; // what an update demands
@@ -321,7 +321,7 @@ TEST_F(pageable_batch, new_addresses_of_a_prepared_batch_apply_to_later_launches
             ASSERT_OK(ferry_prepared_set_addresses(prepared, second.batch.to.data(), second.batch.from.data(), stream,
                                                    &error))
                 << describe(error);
-            ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
             wait();
             second.expect_copied();
         }
@@ -330,10 +330,11 @@ TEST_F(pageable_batch, new_addresses_of_a_prepared_batch_apply_to_later_launches
 }
 
 TEST_F(pageable_batch, without_threads_or_kernels_every_piece_is_copied_by_a_call) {
-    for (const std::uint32_t flags : {FERRY_COPY_NO_KERNELS, FERRY_COPY_BY_DRIVER}) {
-        reopen([&](ferry_options &options) { options.copy_flags = flags; });
+    std::uint64_t seed = 60;
+    for (const how &options : {no_kernels, by_driver}) {
+        reopen([&](ferry_options &of_instance) { of_instance.copy_options = options; });
         for (const way &one : both_ways) {
-            scattered pieces(one.from, one.to, 30, 500, flags);
+            scattered pieces(one.from, one.to, 30, 500, seed++);
             driver.reset_counts();
             ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
             wait();
@@ -470,7 +471,8 @@ TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {
         {
             const gate held(stream);
             ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), batch.to.data(), batch.from.data(),
-                                                      batch.sizes.data(), count, 0, stream, &explanation, nullptr));
+                                                      batch.sizes.data(), count, nullptr, stream, &explanation,
+                                                      nullptr));
             EXPECT_EQ(explanation.staged.copies, count - pinned);
             EXPECT_EQ(explanation.staged.copies + explanation.kernels.copies + explanation.batch_calls.copies +
                           explanation.singles.copies,
@@ -549,8 +551,7 @@ TEST_F(pageable_batch, stuck_copies_of_one_device_block_no_other_device) {
             copy.source.address = up ? host : device + i * size;
             copy.destination.address = up ? device + i * size : host;
             copy.width = size;
-            copy.flags = FERRY_COPY_BY_STAGING;
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, streams[i], nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, streams[i], nullptr, nullptr));
         }
         {
             const made_current there(other_context);

@@ -33,6 +33,7 @@
 #include "support/emulator.h"
 #include "support/ferry_array.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/huge_pages.h"
 #include "support/piece_batch.h"
 #include "support/program_threads.h"
@@ -74,26 +75,24 @@ protected:
         counted.reset();
         counted = open_or_fail(options);
     }
-    // Staged, though the driver might be faster for so little.
-    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size,
-                                std::uint32_t flags = FERRY_COPY_BY_STAGING) {
+    static ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size) {
         ferry_copy_desc copy = {};
         copy.source.address = from;
         copy.destination.address = to;
         copy.width = size;
-        copy.flags = flags;
         return copy;
     }
-    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size,
-                            std::uint32_t flags = FERRY_COPY_BY_STAGING) {
-        const ferry_copy_desc copy = line(to, from, size, flags);
-        return ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr);
+    // Staged, though the driver might be faster for so little.
+    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, const how &options = by_staging) {
+        const ferry_copy_desc copy = line(to, from, size);
+        return ferry_copy_async(counted.get(), &copy, options, stream, nullptr, nullptr);
     }
-    ferry_explanation explain(const ferry_copy_desc &copy, bool is_synchronous = false) const {
+    ferry_explanation explain(const ferry_copy_desc &copy, const how &options = by_staging,
+                              bool is_synchronous = false) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(is_synchronous ? ferry_copy_explain(counted.get(), &copy, &told, nullptr)
-                                 : ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(is_synchronous ? ferry_copy_explain(counted.get(), &copy, options, &told, nullptr)
+                                 : ferry_copy_explain_async(counted.get(), &copy, options, stream, &told, nullptr));
         return told;
     }
 };
@@ -139,51 +138,48 @@ TEST_F(pageable, boxes_arrive_whole_on_every_route) {
     for (const scene &scene : scenes)
         for (const place_kind kind : {place_kind::device, place_kind::pool})
             for (const bool to_device : both_ways)
-                for (const std::uint32_t flags :
-                     {0u, FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS, FERRY_COPY_URGENT,
-                      FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MAX_SMS_SHIFT,
-                      FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS})
-                    for (const statement how : {statement::stated, statement::any})
+                for (const how &options : {how(), by_staging, by_driver, no_kernels, urgent, by_staging | max_sms(1),
+                                           by_staging | no_kernels})
+                    for (const statement stated : {statement::stated, statement::any})
                         for (const bool is_synchronous : {true, false}) {
                             if (!is_supported(kind)) continue;
-                            SCOPED_TRACE(testing::Message()
-                                         << name_of(kind) << (to_device ? " to" : " from") << " it, flags " << flags
-                                         << ", " << scene.width << " x " << scene.height);
+                            SCOPED_TRACE(testing::Message() << name_of(kind) << (to_device ? " to" : " from") << " it, "
+                                                            << options << ", " << scene.width << " x " << scene.height);
                             test_place host(place_kind::pageable, scene.host), device(kind, scene.device);
                             host.fill(seed++);
                             device.fill(seed++);
-                            const ferry_place here = host.describe(how, scene.from),
-                                              there = device.describe(how, scene.to);
-                            ferry_copy_desc copy =
+                            const ferry_place here = host.describe(stated, scene.from),
+                                              there = device.describe(stated, scene.to);
+                            const ferry_copy_desc copy =
                                 to_device ? describe_copy(here, there, scene.width, scene.height, scene.depth)
                                           : describe_copy(there, here, scene.width, scene.height, scene.depth);
-                            copy.flags = flags;
                             const std::int32_t expected =
-                                flags & FERRY_COPY_BY_STAGING  ? FERRY_ROUTE_STAGED
-                                : flags & FERRY_COPY_BY_DRIVER ? FERRY_ROUTE_DRIVER
+                                options.has(by_staging)  ? FERRY_ROUTE_STAGED
+                                : options.has(by_driver) ? FERRY_ROUTE_DRIVER
                                 // whichever is predicted faster
-                                : flags == 0 || flags == FERRY_COPY_NO_KERNELS ? FERRY_ROUTE_NONE
+                                : options == how() || options == no_kernels ? FERRY_ROUTE_NONE
                                 // an urgent line of so few bytes may go along with the driver's commands
-                                : flags == FERRY_COPY_URGENT && to_device && scene.width * scene.height <= 65536
+                                : options == urgent && to_device && scene.width * scene.height <= 65536
                                     ? FERRY_ROUTE_NONE
                                     : FERRY_ROUTE_STAGED;
-                            const ferry_explanation told = explain(copy, is_synchronous);
+                            const ferry_explanation told = explain(copy, options, is_synchronous);
                             if (expected != FERRY_ROUTE_NONE) {
                                 EXPECT_EQ(told.route, expected);
                             }
-                            if (flags & FERRY_COPY_NO_KERNELS) {
+                            if (options.has(no_kernels)) {
                                 EXPECT_EQ(told.max_sms, 0u);
                                 EXPECT_STRNE(told.driver_call, "cuLaunchKernel");
                                 driver.reset_counts();
                             }
                             ferry_error_info error = new_error();
-                            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, &error)
-                                                     : ferry_copy_async(counted.get(), &copy, stream, nullptr, &error))
+                            ASSERT_OK(is_synchronous
+                                          ? ferry_copy(counted.get(), &copy, options, &error)
+                                          : ferry_copy_async(counted.get(), &copy, options, stream, nullptr, &error))
                                 << describe(error);
                             if (!is_synchronous) {
                                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                             }
-                            if (flags & FERRY_COPY_NO_KERNELS) {
+                            if (options.has(no_kernels)) {
                                 EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
                             }
                             if (to_device)
@@ -222,10 +218,10 @@ TEST_F(pageable, boxes_of_arrays_arrive_whole) {
                 ferry_place_host_pitched(&here, host.data(), pitch, rows);
                 ferry_copy_desc copy = to_array ? describe_copy(here, there, width, height, depth)
                                                 : describe_copy(there, here, width, height, depth);
-                copy.flags = FERRY_COPY_BY_STAGING | (round % 4 < 2 ? FERRY_COPY_NO_KERNELS : 0);
-                EXPECT_EQ(explain(copy, is_synchronous).route, FERRY_ROUTE_STAGED);
-                ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, nullptr)
-                                         : ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+                const how options = round % 4 < 2 ? by_staging | no_kernels : by_staging;
+                EXPECT_EQ(explain(copy, options, is_synchronous).route, FERRY_ROUTE_STAGED);
+                ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, options, nullptr)
+                                         : ferry_copy_async(counted.get(), &copy, options, stream, nullptr, nullptr));
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 for (std::uint64_t z = 0; z < depth; ++z)
                     for (std::uint64_t y = 0; y < height; ++y) {
@@ -240,8 +236,7 @@ TEST_F(pageable, boxes_of_arrays_arrive_whole) {
                 ferry_place_array(&all, 0, array.array());
                 ferry_place_host(&tight, whole.data());
                 copy = describe_copy(all, tight, array.row_bytes, array.rows, array.slices);
-                copy.flags = FERRY_COPY_BY_DRIVER;
-                ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+                ASSERT_OK(ferry_copy(counted.get(), &copy, by_driver, nullptr));
                 ASSERT_TRUE(whole == array.picture);
             }
         }
@@ -255,10 +250,9 @@ TEST_F(pageable, rows_scattered_into_pinned_memory_may_be_staged) {
     ferry_place from = device.describe(statement::stated);
     from.row_pitch = 4;
     from.slice_height = 0;
-    ferry_copy_desc copy = describe_copy(from, pinned.describe(statement::stated), 4, 10'000);
-    copy.flags = FERRY_COPY_BY_STAGING;
+    const ferry_copy_desc copy = describe_copy(from, pinned.describe(statement::stated), 4, 10'000);
     EXPECT_EQ(explain(copy).route, FERRY_ROUTE_STAGED);
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     for (std::uint64_t y = 0; y < 10'000; ++y)
         for (std::uint64_t x = 0; x < 4; ++x)
@@ -281,31 +275,29 @@ TEST_F(pageable, a_forced_copy_that_cannot_be_staged_is_refused_with_its_reason)
                 {reinterpret_cast<std::uintptr_t>(pinned.data()), device, FERRY_OBSTACLE_NOT_PAGEABLE}};
     for (const auto &row : rows) {
         ferry_error_info error = new_error();
-        ferry_copy_desc copy = line(row.to, row.from, 4096, FERRY_COPY_BY_STAGING);
-        expect_refusal(ferry_copy_async(counted.get(), &copy, stream, nullptr, &error), error, FERRY_ERROR_ROUTE,
-                       FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
+        const ferry_copy_desc copy = line(row.to, row.from, 4096);
+        expect_refusal(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, &error), error,
+                       FERRY_ERROR_ROUTE, FERRY_SIDE_OPTIONS, FERRY_FIELD_ROUTE);
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(row.why));
-        copy.flags = 0;
-        EXPECT_EQ(explain(copy).staged_obstacle, row.why);
-        EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER);
+        EXPECT_EQ(explain(copy, {}).staged_obstacle, row.why);
+        EXPECT_EQ(explain(copy, {}).route, FERRY_ROUTE_DRIVER);
     }
-    for (const std::uint32_t flags :
-         {FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_STAGING | FERRY_COPY_BY_DRIVER,
-          FERRY_COPY_BY_KERNEL | FERRY_COPY_NO_KERNELS})
-        EXPECT_EQ(copy_async(device, at(host), 4096, flags), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(copy_async(device, at(host), 4096, by_kernel | no_kernels), FERRY_ERROR_ROUTE);
+    for (const std::int32_t route : {FERRY_ROUTE_BUFFERED, FERRY_ROUTE_MULTILINK})
+        EXPECT_EQ(copy_async(device, at(host), 4096, detail::with_route(route)), FERRY_ERROR_UNSUPPORTED);
 }
 
 TEST_F(pageable, without_kernels_or_staging_the_driver_copies_and_the_call_blocks) {
     const bytes host = random_bytes(1 << 20, 1);
     const device_memory device(host.size());
-    const auto expect_by_driver = [&](std::int32_t why, std::uint32_t flags) {
-        const ferry_explanation told = explain(line(device, at(host), host.size(), flags));
+    const auto expect_by_driver = [&](std::int32_t why) {
+        const ferry_explanation told = explain(line(device, at(host), host.size()), {});
         EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
         EXPECT_EQ(told.staged_obstacle, why);
         EXPECT_EQ(told.threads, 0u);
         driver.reset_counts();
-        ASSERT_OK(copy_async(device, at(host), host.size(), flags));
+        ASSERT_OK(copy_async(device, at(host), host.size(), {}));
         EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
         EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -314,15 +306,15 @@ TEST_F(pageable, without_kernels_or_staging_the_driver_copies_and_the_call_block
     ferry_options options = small();
     options.staging = FERRY_STAGING_NONE;
     open(options);
-    expect_by_driver(FERRY_OBSTACLE_NO_STAGING, 0);
+    expect_by_driver(FERRY_OBSTACLE_NO_STAGING);
     options = small();
     options.kernels = FERRY_KERNELS_NONE;
     open(options);
-    expect_by_driver(FERRY_OBSTACLE_NOT_LOADED, 0);
+    expect_by_driver(FERRY_OBSTACLE_NOT_LOADED);
     options = small();
     driver.hide("cuLibraryLoadData");
     open(options);
-    expect_by_driver(FERRY_OBSTACLE_NOT_LOADED, 0);
+    expect_by_driver(FERRY_OBSTACLE_NOT_LOADED);
     driver.heal();
 }
 
@@ -332,18 +324,18 @@ TEST_F(pageable, without_threads_the_driver_makes_asynchronous_copies_and_the_ca
     open(small());
     FERRY_NEEDS_REFUSED_THREADS();
     gives_threads = false;
-    const ferry_explanation told = explain(line(device, at(host), host.size(), 0));
+    const ferry_explanation told = explain(line(device, at(host), host.size()), {});
     EXPECT_EQ(told.route, FERRY_ROUTE_DRIVER);
     EXPECT_EQ(told.staged_obstacle, FERRY_OBSTACLE_NO_STAGING);
-    EXPECT_OK(copy_async(device, at(host), host.size(), 0));
+    EXPECT_OK(copy_async(device, at(host), host.size(), {}));
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(device, host.size()) == host);
     const bytes sent = std::exchange(host, bytes(host.size()));
-    const ferry_copy_desc back = line(at(host), device, host.size(), FERRY_COPY_BY_STAGING);
-    EXPECT_OK(ferry_copy(counted.get(), &back, nullptr));
+    const ferry_copy_desc back = line(at(host), device, host.size());
+    EXPECT_OK(ferry_copy(counted.get(), &back, by_staging, nullptr));
     gives_threads = true;
     EXPECT_TRUE(host == sent);
-    EXPECT_EQ(explain(line(device, at(host), host.size(), 0)).route, FERRY_ROUTE_STAGED)
+    EXPECT_EQ(explain(line(device, at(host), host.size()), {}).route, FERRY_ROUTE_STAGED)
         << "threads can be created again";
 }
 
@@ -353,17 +345,17 @@ TEST_F(pageable, calls_return_while_their_stream_is_blocked_and_copies_run_in_or
     const bytes from = random_bytes(2 << 20, 1);
     bytes to(from.size());
     const device_memory device(from.size());
-    ASSERT_OK(copy_async(device, at(from), from.size(), FERRY_COPY_BY_STAGING)); // makes all that is made on first need
+    ASSERT_OK(copy_async(device, at(from), from.size())); // makes all that is made on first need
     ASSERT_OK(raw().cuMemsetD8Async(device, 0, from.size(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     {
         gate held(stream);
-        const ferry_explanation told = explain(line(device, at(from), from.size(), 0));
+        const ferry_explanation told = explain(line(device, at(from), from.size()), {});
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
-        EXPECT_EQ(explain(line(device, at(from), 64, 0)).route, FERRY_ROUTE_STAGED) << "the driver would wait";
-        ASSERT_OK(copy_async(device, at(from), from.size(), 0));
-        ASSERT_OK(copy_async(at(to), device, to.size(), 0));
-        ASSERT_OK(copy_async(device, at(from) + 100, 64, 0));
+        EXPECT_EQ(explain(line(device, at(from), 64), {}).route, FERRY_ROUTE_STAGED) << "the driver would wait";
+        ASSERT_OK(copy_async(device, at(from), from.size(), {}));
+        ASSERT_OK(copy_async(at(to), device, to.size(), {}));
+        ASSERT_OK(copy_async(device, at(from) + 100, 64, {}));
         EXPECT_TRUE(to == bytes(to.size())) << "nothing may run while the gate is shut";
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -376,15 +368,15 @@ TEST_F(pageable, a_small_source_is_read_immediately_on_an_idle_stream) {
         bytes from = random_bytes(size, 1);
         const bytes sent = from;
         const device_memory device(size);
-        const ferry_copy_desc copy = line(device, at(from), size, 0);
+        const ferry_copy_desc copy = line(device, at(from), size);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
-        EXPECT_EQ(explain(copy).route, FERRY_ROUTE_DRIVER) << size;
-        EXPECT_EQ(explain(copy).blocks, FERRY_BLOCKS_UNTIL_STAGED) << size;
-        ASSERT_OK(copy_async(device, at(from), size, 0));
+        EXPECT_EQ(explain(copy, {}).route, FERRY_ROUTE_DRIVER) << size;
+        EXPECT_EQ(explain(copy, {}).blocks, FERRY_BLOCKS_UNTIL_STAGED) << size;
+        ASSERT_OK(copy_async(device, at(from), size, {}));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, size) == sent);
         // To the host the driver waits for the copy itself.
-        EXPECT_EQ(explain(line(at(from), device, size, 0)).blocks, FERRY_BLOCKS_UNTIL_DONE) << size;
+        EXPECT_EQ(explain(line(at(from), device, size), {}).blocks, FERRY_BLOCKS_UNTIL_DONE) << size;
     }
 }
 
@@ -396,8 +388,8 @@ TEST_F(pageable, work_before_and_after_a_copy_keeps_its_order_on_every_kind_of_s
             bytes seen(size);
             const bytes sent = random_bytes(size, static_cast<std::uint64_t>(round));
             ASSERT_OK(raw().cuMemsetD8Async(device, static_cast<unsigned char>(round), size, on));
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(seen), device, size, on, nullptr));
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(sent), size, on, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(seen), device, size, nullptr, on, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(sent), size, nullptr, on, nullptr, nullptr));
             ASSERT_OK(raw().cuMemcpyDtoDAsync(copy_of_it, device, size, on));
             ASSERT_OK(raw().cuMemsetD8Async(device, 0xff, size, on));
             ASSERT_OK(raw().cuStreamSynchronize(on));
@@ -418,8 +410,10 @@ TEST_F(pageable, chains_of_copies_across_streams_carry_the_bytes) {
         if (i) {
             ASSERT_OK(raw().cuStreamWaitEvent(streams[i], events[i - 1], 0));
         }
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(stations[i]), size, streams[i], nullptr));
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(stations[i + 1]), device, size, streams[i], nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(stations[i]), size, nullptr, streams[i], nullptr,
+                                         nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(stations[i + 1]), device, size, nullptr, streams[i], nullptr,
+                                         nullptr));
         ASSERT_OK(raw().cuMemsetD8Async(device, 0, size, streams[i]));
         ASSERT_OK(raw().cuEventRecord(events[i], streams[i]));
     }
@@ -435,11 +429,11 @@ TEST_F(pageable, a_synchronous_copy_is_complete_when_it_returns_and_follows_the_
         bytes seen(size);
         const bytes sent = random_bytes(size, static_cast<std::uint64_t>(round));
         ASSERT_OK(raw().cuMemsetD8Async(device, static_cast<unsigned char>(round), size, nullptr));
-        const ferry_copy_desc back = line(at(seen), device, size, FERRY_COPY_BY_STAGING);
-        ASSERT_OK(ferry_copy(counted.get(), &back, nullptr));
+        const ferry_copy_desc back = line(at(seen), device, size);
+        ASSERT_OK(ferry_copy(counted.get(), &back, by_staging, nullptr));
         ASSERT_EQ(std::count(seen.begin(), seen.end(), std::byte(round)), static_cast<std::ptrdiff_t>(size));
-        const ferry_copy_desc there = line(device, at(sent), size, FERRY_COPY_BY_STAGING);
-        ASSERT_OK(ferry_copy(counted.get(), &there, nullptr));
+        const ferry_copy_desc there = line(device, at(sent), size);
+        ASSERT_OK(ferry_copy(counted.get(), &there, by_staging, nullptr));
         const pinned_memory found(size);
         ASSERT_OK(raw().cuMemcpyDtoHAsync(found.data(), device, size, other));
         ASSERT_OK(raw().cuStreamSynchronize(other));
@@ -460,12 +454,13 @@ TEST_F(pageable, new_memory_of_the_program_is_placed_in_huge_pages) {
             for (std::uint64_t i = 0; i < pieces; ++i)
                 copies.push_back(line(fresh.address() + i * size / pieces, device, size / pieces));
             if (pieces == 1)
-                ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), copies.data(), nullptr)
-                                         : ferry_copy_async(counted.get(), copies.data(), stream, nullptr, nullptr));
-            else
                 ASSERT_OK(is_synchronous
-                              ? ferry_copy_batch(counted.get(), copies.data(), pieces, 0, nullptr)
-                              : ferry_copy_batch_async(counted.get(), copies.data(), pieces, 0, stream, nullptr));
+                              ? ferry_copy(counted.get(), copies.data(), by_staging, nullptr)
+                              : ferry_copy_async(counted.get(), copies.data(), by_staging, stream, nullptr, nullptr));
+            else
+                ASSERT_OK(is_synchronous ? ferry_copy_batch(counted.get(), copies.data(), pieces, by_staging, nullptr)
+                                         : ferry_copy_batch_async(counted.get(), copies.data(), pieces, by_staging,
+                                                                  stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_EQ(std::memcmp(fresh.data(), bytes(size, std::byte{7}).data(), size), 0);
             EXPECT_GE(huge_pages_of(fresh.data(), size).bytes, size / 2);
@@ -519,18 +514,18 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
         for (const bool is_synchronous : {false, true}) {
             ASSERT_OK(raw().cuMemsetD8(device, 0, size));
             ASSERT_OK(raw().cuCtxSynchronize());
-            const ferry_copy_desc there = line(device, base, size, 0), back = line(base, device, size, 0);
+            const ferry_copy_desc there = line(device, base, size), back = line(base, device, size);
             std::optional<gate> held; // behind it, asynchronous copies are staged
             if (!is_synchronous) held.emplace(stream);
             const std::uint32_t parts = first ? 3 : 2;
-            const ferry_explanation told = explain(there, is_synchronous);
+            const ferry_explanation told = explain(there, {}, is_synchronous);
             // One driver call may run on from pageable into registered memory.
             const bool is_one_call = first && told.route == FERRY_ROUTE_DRIVER;
             EXPECT_EQ(told.calls, is_one_call ? 1 : parts);
             EXPECT_TRUE(is_synchronous || told.route == FERRY_ROUTE_STAGED);
             driver.reset_counts();
-            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &there, nullptr)
-                                     : ferry_copy_async(counted.get(), &there, stream, nullptr, nullptr));
+            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &there, nullptr, nullptr)
+                                     : ferry_copy_async(counted.get(), &there, nullptr, stream, nullptr, nullptr));
             if (!is_synchronous) {
                 // If kernels were recently delayed, copy-engine copies stage the parts.
                 const int kernels = driver.calls("cuLaunchKernel");
@@ -544,8 +539,8 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(read_back(device, size) == data);
             std::fill(memory, memory + size, std::byte{0});
-            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &back, nullptr)
-                                     : ferry_copy_async(counted.get(), &back, stream, nullptr, nullptr));
+            ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &back, nullptr, nullptr)
+                                     : ferry_copy_async(counted.get(), &back, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             EXPECT_TRUE(std::equal(data.begin(), data.end(), memory));
         }
@@ -642,12 +637,10 @@ TEST_F(pageable, staging_buffers_of_every_size_serve_copies_without_a_kernel) {
         for (const std::uint64_t length : {std::uint64_t{64}, std::uint64_t{10'000}, from.size()})
             for (int round = 0; round < 4; ++round) {
                 bytes to(length);
-                ferry_copy_desc up = line(device, at(from), length), down = line(at(to), device, length);
-                up.flags = down.flags = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
-                for (const ferry_copy_desc &copy : {up, down}) {
-                    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
-                    ASSERT_OK(raw().cuStreamSynchronize(stream));
-                }
+                ASSERT_OK(copy_async(device, at(from), length, by_staging | no_kernels));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                ASSERT_OK(copy_async(at(to), device, length, by_staging | no_kernels));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
                 EXPECT_TRUE(std::equal(to.begin(), to.end(), from.begin()));
             }
     }
@@ -671,11 +664,11 @@ TEST_F(pageable, a_copy_of_too_many_chunks_for_staging_without_a_kernel_is_refus
         copy.height = height;
         copy.source.row_pitch = height > 1 ? width + 2 : 0;
         for (const bool is_forced : {true, false}) {
-            copy.flags = FERRY_COPY_NO_KERNELS | (is_forced ? FERRY_COPY_BY_STAGING : 0u);
+            const how options = is_forced ? by_staging | no_kernels : no_kernels;
             const std::int32_t expected = is_served || !is_forced ? FERRY_SUCCESS : FERRY_ERROR_ROUTE;
             ferry_explanation explanation = new_explanation();
-            EXPECT_EQ(ferry_copy_explain_async(counted.get(), &copy, stream, &explanation, nullptr), expected);
-            EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr), expected);
+            EXPECT_EQ(ferry_copy_explain_async(counted.get(), &copy, options, stream, &explanation, nullptr), expected);
+            EXPECT_EQ(ferry_copy_async(counted.get(), &copy, options, stream, nullptr, nullptr), expected);
             ASSERT_OK(raw().cuStreamSynchronize(stream));
         }
     }
@@ -688,7 +681,7 @@ TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
             own.is_full = is_full;
             ferry_options options = small();
             options.staging_bytes = budget;
-            options.copy_flags = FERRY_COPY_BY_STAGING;
+            options.copy_options = by_staging;
             options.submit = program_threads::submit;
             options.submit_user = &own;
             open(options);
@@ -714,23 +707,21 @@ TEST_F(pageable, every_kind_of_copy_arrives_although_submit_runs_work_itself) {
             ASSERT_OK(up.copy(counted.get()));
             ASSERT_OK(down.copy(counted.get()));
             expect_copied();
-            ASSERT_OK(ferry_copy_bytes(counted.get(), device, at(from), from.size(), nullptr));
-            ASSERT_OK(ferry_copy_bytes(counted.get(), at(to), device, to.size(), nullptr));
+            ASSERT_OK(ferry_copy_bytes(counted.get(), device, at(from), from.size(), nullptr, nullptr));
+            ASSERT_OK(ferry_copy_bytes(counted.get(), at(to), device, to.size(), nullptr, nullptr));
             expect_copied();
             ferry_prepared *prepared = nullptr;
-            ASSERT_OK(down.prepare(counted.get(), stream, 0, &prepared));
+            ASSERT_OK(down.prepare(counted.get(), stream, {}, &prepared));
             ASSERT_OK(up.copy_async(counted.get(), stream));
-            ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+            ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
             expect_copied();
             ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
             ferry_ticket *ticket = nullptr;
-            ferry_copy_desc copy = line(at(to), device, to.size());
-            for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING | 0u, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS,
-                                              FERRY_COPY_BY_STAGING | FERRY_COPY_DESTINATION_WRITTEN}) {
-                copy.flags = flags;
+            const ferry_copy_desc copy = line(at(to), device, to.size());
+            for (const how &staged : {by_staging, by_staging | no_kernels, by_staging | written_in_the_call}) {
                 ASSERT_OK(up.copy_async(counted.get(), stream));
-                ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+                ASSERT_OK(ferry_copy_async(counted.get(), &copy, staged, stream, &ticket, nullptr));
                 ASSERT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
                 ASSERT_OK(ferry_ticket_release(ticket, nullptr));
                 EXPECT_TRUE(to == on_device);
@@ -747,16 +738,11 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
     constexpr std::uint64_t pieces = 12, size = 40'000;
     const device_memory device(pieces * size);
     bytes from = random_bytes(pieces * size, 1), to(from.size());
-    std::vector<std::uint64_t> there, here, back, sizes;
-    for (std::uint64_t i = 0; i < pieces; ++i) {
-        there.push_back(device + i * size);
-        here.push_back(at(from) + i * size);
-        back.push_back(at(to) + i * size);
-        sizes.push_back(size - i);
-    }
+    piece_batch there;
     std::vector<ferry_copy_desc> boxes;
     for (std::uint64_t i = 0; i < pieces; ++i) {
-        ferry_copy_desc box = line(back[i], there[i], 100, i % 3 ? 0 : FERRY_COPY_BY_STAGING);
+        there.add(device + i * size, at(from) + i * size, size - i);
+        ferry_copy_desc box = line(at(to) + i * size, device + i * size, 100);
         box.destination.row_pitch = box.source.row_pitch = 200;
         box.height = 100;
         boxes.push_back(box);
@@ -767,44 +753,47 @@ TEST_F(pageable, pieces_and_boxes_of_a_batch_do_not_block_and_arrive) {
             for (std::uint64_t y = 0; y < 100; ++y)
                 ASSERT_EQ(std::memcmp(&to[i * size + y * 200], &from[i * size + y * 200], 100), 0) << i << ", " << y;
     };
-    ASSERT_OK(copy_async(at(to), device, 1, FERRY_COPY_BY_STAGING)); // makes everything that is made on first need
-    for (const bool is_synchronous : {false, true}) {
-        ASSERT_OK(raw().cuMemsetD8Async(device, 0, pieces * size, stream));
-        ASSERT_OK(raw().cuStreamSynchronize(stream));
-        std::fill(to.begin(), to.end(), std::byte{0});
-        if (is_synchronous) {
-            ASSERT_OK(ferry_copy_pieces(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, nullptr));
-            ASSERT_OK(ferry_copy_batch(counted.get(), boxes.data(), boxes.size(), 0, nullptr));
-        } else {
-            gate held(stream);
-            ASSERT_OK(ferry_copy_pieces_async(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, stream,
-                                              nullptr));
-            ASSERT_OK(ferry_copy_batch_async(counted.get(), boxes.data(), boxes.size(), 0, stream, nullptr));
-        }
-        ASSERT_OK(raw().cuStreamSynchronize(stream));
-        expect_all();
-    }
-    // The same as prepared batches, on streams and in graphs.
-    ferry_prepared *prepared = nullptr, *prepared_boxes = nullptr;
-    ASSERT_OK(ferry_prepared_create_pieces(counted.get(), there.data(), here.data(), sizes.data(), pieces, 0, stream,
-                                           &prepared, nullptr));
-    ASSERT_OK(ferry_prepared_create(counted.get(), boxes.data(), boxes.size(), 0, stream, &prepared_boxes, nullptr));
-    {
-        captured_graph graph(stream);
-        ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
-        ASSERT_OK(ferry_prepared_launch(prepared_boxes, stream, nullptr));
-        graph.end();
-        for (std::uint64_t round = 0; round < 3; ++round) {
-            const bytes drawn = random_bytes(from.size(), round + 9);
-            std::copy(drawn.begin(), drawn.end(), from.begin());
-            graph.run();
+    ASSERT_OK(copy_async(at(to), device, 1)); // makes everything that is made on first need
+    for (const how &options : {how(), by_staging}) {
+        SCOPED_TRACE(testing::Message() << options);
+        for (const bool is_synchronous : {false, true}) {
+            ASSERT_OK(raw().cuMemsetD8Async(device, 0, pieces * size, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            std::fill(to.begin(), to.end(), std::byte{0});
+            if (is_synchronous) {
+                ASSERT_OK(there.copy(counted.get(), options));
+                ASSERT_OK(ferry_copy_batch(counted.get(), boxes.data(), boxes.size(), options, nullptr));
+            } else {
+                gate held(stream);
+                ASSERT_OK(there.copy_async(counted.get(), stream, options));
+                ASSERT_OK(ferry_copy_batch_async(counted.get(), boxes.data(), boxes.size(), options, stream, nullptr,
+                                                 nullptr));
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
             expect_all();
         }
+        // The same as prepared batches, on streams and in graphs.
+        ferry_prepared *prepared = nullptr, *prepared_boxes = nullptr;
+        ASSERT_OK(there.prepare(counted.get(), stream, options, &prepared));
+        ASSERT_OK(ferry_prepared_create(counted.get(), boxes.data(), boxes.size(), options, stream, &prepared_boxes,
+                                        nullptr));
+        {
+            captured_graph graph(stream);
+            ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
+            ASSERT_OK(ferry_prepared_launch(prepared_boxes, nullptr, stream, nullptr, nullptr));
+            graph.end();
+            for (std::uint64_t round = 0; round < 3; ++round) {
+                const bytes drawn = random_bytes(from.size(), round + 9);
+                std::copy(drawn.begin(), drawn.end(), from.begin());
+                graph.run();
+                expect_all();
+            }
+        }
+        ASSERT_OK(ferry_prepared_launch(prepared_boxes, nullptr, stream, nullptr, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
+        EXPECT_OK(ferry_prepared_destroy(prepared_boxes, nullptr));
     }
-    ASSERT_OK(ferry_prepared_launch(prepared_boxes, stream, nullptr));
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
-    EXPECT_OK(ferry_prepared_destroy(prepared_boxes, nullptr));
 }
 
 // ---- Tickets -----------------------------------------------------------------------------------------------------
@@ -823,22 +812,22 @@ TEST_F(pageable, tickets_report_the_progress_of_a_copy_on_every_route) {
     const device_memory device(size), other(size);
     const struct {
         std::uint64_t to, from;
-        std::uint32_t flags;
+        how options;
         std::int32_t route;
-    } rows[] = {{device, at(host), 0, FERRY_ROUTE_STAGED},
-                {at(host), device, 0, FERRY_ROUTE_STAGED},
-                {device, reinterpret_cast<std::uintptr_t>(pinned.data()), 0, FERRY_ROUTE_DRIVER},
-                {device, other, FERRY_COPY_BY_KERNEL, FERRY_ROUTE_KERNEL}};
-    ASSERT_OK(copy_async(device, other, size, FERRY_COPY_BY_KERNEL)); // makes everything that is made on first need
+    } rows[] = {{device, at(host), {}, FERRY_ROUTE_STAGED},
+                {at(host), device, {}, FERRY_ROUTE_STAGED},
+                {device, reinterpret_cast<std::uintptr_t>(pinned.data()), {}, FERRY_ROUTE_DRIVER},
+                {device, other, by_kernel, FERRY_ROUTE_KERNEL}};
+    ASSERT_OK(copy_async(device, other, size, by_kernel)); // makes everything that is made on first need
     ASSERT_OK(copy_async(at(host), device, 1));
     for (const auto &row : rows) {
         SCOPED_TRACE(row.route);
-        const ferry_copy_desc copy = line(row.to, row.from, size, row.flags);
+        const ferry_copy_desc copy = line(row.to, row.from, size);
         ferry_ticket *ticket = nullptr, *early = nullptr;
         {
             gate held(stream);
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &early, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, row.options, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, row.options, stream, &early, nullptr));
             const ferry_ticket_info info = look_at(ticket);
             EXPECT_EQ(info.done, 0);
             EXPECT_EQ(info.bytes_done, 0u);
@@ -861,7 +850,7 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     const device_memory device(4096);
     ferry_copy_desc copy = line(device, at(host), 0);
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
     EXPECT_EQ(look_at(ticket).done, 1);
     EXPECT_EQ(look_at(ticket).bytes_total, 0u);
     EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
@@ -870,7 +859,7 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     copy.width = 4096;
     {
         captured_graph graph(stream);
-        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr), FERRY_ERROR_CAPTURE);
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr), FERRY_ERROR_CAPTURE);
         EXPECT_EQ(ticket, nullptr);
         ASSERT_OK(copy_async(device, at(host), 4096));
         graph.end();
@@ -878,14 +867,14 @@ TEST_F(pageable, tickets_of_empty_copies_are_done_and_impossible_tickets_are_ref
     }
     copy.source.kind = 99;
     ferry_error_info error = new_error();
-    expect_refusal(ferry_copy_async(counted.get(), &copy, stream, &ticket, &error), error, FERRY_ERROR_KIND,
+    expect_refusal(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, &error), error, FERRY_ERROR_KIND,
                    FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
     EXPECT_EQ(ferry_ticket_get_info(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ticket_wait(nullptr, FERRY_NO_TIMEOUT, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     ferry_ticket_info cut = {};
     cut.struct_size = 4;
     copy.source.kind = 0;
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
     EXPECT_EQ(ferry_ticket_get_info(ticket, &cut, nullptr), FERRY_ERROR_ABI_MISMATCH);
     EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
@@ -905,7 +894,7 @@ TEST_F(pageable, a_ticket_can_be_queried_while_a_free_in_another_thread_waits_fo
     own.hold(true);
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
     EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
     {
         waiting_free free;
@@ -929,7 +918,7 @@ TEST_F(pageable, while_bytes_arrive_querying_a_ticket_does_not_call_the_driver) 
     // On a busy machine a copy may pass while this thread does not run.
     EXPECT_TRUE(within_ten_seconds([&] {
         ferry_ticket *ticket = nullptr;
-        EXPECT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
         driver.reset_counts();
         int queries = 0;
         for (std::uint64_t bytes_done = 0;;) {
@@ -1115,11 +1104,11 @@ TEST_F(pageable, copies_in_flight_are_counted_until_they_have_ended) {
         ferry_copy_desc apart = line(at(host), device, row);
         apart.height = rows;
         apart.source.row_pitch = apart.destination.row_pitch = 2 * row;
-        ASSERT_OK(ferry_copy_async(counted.get(), &apart, stream, nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &apart, by_staging, stream, nullptr, nullptr));
         expect_in_flight(2, size + rows * row);
         ferry_ticket *ticket = nullptr;
         const ferry_copy_desc back = line(at(host), device, 70'000);
-        ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &back, by_staging, stream, &ticket, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         expect_in_flight(3, size + rows * row + 70'000);
     }
@@ -1209,11 +1198,11 @@ protected:
     template <class Page> void expect_copies_to_open_a_page() {
         constexpr std::size_t size = 1 << 20;
         const device_memory device(size);
-        for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER})
+        for (const how &options : {by_staging, by_driver})
             for (const bool to_device : both_ways) {
                 // On a GPU the driver copies in its own way.
-                if (flags == FERRY_COPY_BY_DRIVER && !on_software_driver()) continue;
-                SCOPED_TRACE(testing::Message() << (to_device ? "to" : "from") << " the device, " << flags);
+                if (options == by_driver && !on_software_driver()) continue;
+                SCOPED_TRACE(testing::Message() << (to_device ? "to" : "from") << " the device, " << options);
                 const mapped_memory host(size);
                 std::memset(host.data(), 1, size);
                 ASSERT_OK(raw().cuMemsetD8(device, 2, size));
@@ -1221,7 +1210,7 @@ protected:
                 {
                     const Page closed(host, size / 2, to_device);
                     ASSERT_OK(copy_async(to_device ? std::uint64_t{device} : host.address(),
-                                         to_device ? host.address() : std::uint64_t{device}, size, flags));
+                                         to_device ? host.address() : std::uint64_t{device}, size, options));
                     ASSERT_OK(raw().cuStreamSynchronize(stream));
                     EXPECT_GT(closed.faults(), 0);
                 }
@@ -1342,7 +1331,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whichever_
         ASSERT_EQ(sched_setscheduler(0, SCHED_IDLE, &none), 0);
         ASSERT_EQ(setpriority(PRIO_PROCESS, 0, expected.niceness + 3), 0);
         ASSERT_OK(raw().cuCtxSetCurrent(context));
-        ASSERT_OK(copy_async(device, at(host), host.size(), FERRY_COPY_BY_STAGING));
+        ASSERT_OK(copy_async(device, at(host), host.size()));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ferry_instance *const second = open_or_fail(options).release();
         ferry_report of_second = report;
@@ -1421,9 +1410,8 @@ protected:
             const test_stream &on = *streams.emplace_back(std::make_unique<test_stream>());
             const std::uint64_t here = reinterpret_cast<std::uintptr_t>(pages->data) + i * size,
                                 there = *device + i * size;
-            const ferry_copy_desc copy =
-                line(to_device ? there : here, to_device ? here : there, size, FERRY_COPY_BY_STAGING);
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr));
+            const ferry_copy_desc copy = line(to_device ? there : here, to_device ? here : there, size);
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, on, nullptr, nullptr));
         }
         small_stream.emplace(); // consecutive streams share no hardware queue
         EXPECT_TRUE(within_ten_seconds([&] { return pages->waiting() >= expected_waiting; }));
@@ -1449,11 +1437,10 @@ protected:
             const bytes on_device = random_bytes(4096, 3);
             ASSERT_OK(raw().cuMemcpyHtoDAsync(*small_device, on_device.data(), 4096, *small_stream));
             ASSERT_OK(raw().cuStreamSynchronize(*small_stream));
-            const ferry_copy_desc copy =
-                line(to_device ? std::uint64_t{*small_device} : at(host),
-                     to_device ? at(host) : std::uint64_t{*small_device}, 4096, FERRY_COPY_BY_STAGING);
+            const ferry_copy_desc copy = line(to_device ? std::uint64_t{*small_device} : at(host),
+                                              to_device ? at(host) : std::uint64_t{*small_device}, 4096);
             ferry_ticket *ticket = nullptr;
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, *small_stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, *small_stream, &ticket, nullptr));
             if (caller_waits) {
                 EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr)); }));
             }
@@ -1537,12 +1524,12 @@ TEST_F(beside_stuck_copies, a_synchronous_copy_returns) {
         {
             std::optional<made_current> scope(context_of_calls);
             const device_memory there(4096);
-            const ferry_copy_desc copy = line(there, at(host), 4096, FERRY_COPY_BY_STAGING);
-            ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr)); // makes everything that is made on first need
+            const ferry_copy_desc copy = line(there, at(host), 4096);
+            ASSERT_OK(ferry_copy(counted.get(), &copy, by_staging, nullptr)); // makes all that is made on first need
             write_for_all_streams(there, bytes(4096));
             scope.reset();
             start(2, to_device, 1);
-            EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr)); }));
+            EXPECT_TRUE(returns([&] { EXPECT_OK(ferry_copy(counted.get(), &copy, by_staging, nullptr)); }));
             finish();
             scope.emplace(context_of_calls);
             EXPECT_TRUE(read_back(there, 4096) == host);
@@ -1560,7 +1547,7 @@ public:
     copy_graph(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
         const driver_table &cu = raw();
         EXPECT_OK(cu.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr, nullptr));
+        EXPECT_OK(ferry_copy_async(ferry, &copy, by_staging, stream, nullptr, nullptr));
         EXPECT_OK(cu.cuStreamEndCapture(stream, &graph));
         CUuserObject counts = nullptr;
         EXPECT_OK(cu.cuUserObjectCreate(
@@ -1652,7 +1639,7 @@ TEST_F(ending_graphs, a_captured_copy_runs_as_long_as_anything_can_launch_its_gr
     const device_memory there(host.size());
     device = there;
     copy = line(there, at(host), host.size());
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr,
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr,
                                nullptr)); // makes everything that is made on first need
     expect_whole();
     {
@@ -1685,7 +1672,7 @@ TEST_F(ending_graphs, a_graph_may_be_destroyed_after_the_instance_was_closed) {
     }
     EXPECT_TRUE(within_ten_seconds([] { return copy_graph::ended == 2; }));
     counted = open_or_fail(small());
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr));
     expect_whole();
 }
 
@@ -1720,12 +1707,12 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
     copy = line(there, at(host), host.size());
     for (const CUresult answer : {CUDA_SUCCESS, CUDA_ERROR_NOT_PERMITTED}) {
         open(small());
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr));
         expect_whole();
         CUgraph graph = nullptr;
         ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
         driver.fail("cuLaunchKernel", answer); // the host function before it is captured
-        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr),
+        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr),
                   answer ? -1000 - answer : FERRY_SUCCESS);
         driver.heal();
         ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -1735,7 +1722,8 @@ TEST_F(ending_graphs, a_disabled_kernel_is_not_waited_for_once_its_graph_is_gone
             ASSERT_OK(raw().cuGraphLaunch(executable, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(staging_of(counted).copies_in_flight, answer ? 0u : 3u);
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, nullptr, nullptr)); // other copies are not held up
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr,
+                                   nullptr)); // other copies are not held up
         expect_whole();
         ASSERT_OK(raw().cuGraphDestroy(graph));
         ASSERT_OK(raw().cuGraphExecDestroy(executable));
@@ -1805,7 +1793,7 @@ TEST_F(pageable, an_error_of_other_work_fails_no_copy_in_a_context_that_is_alive
             gate held(stream);
             ASSERT_OK(copy_async(device, at(up), up.size()));
             const ferry_copy_desc back = line(at(down), device, down.size());
-            ASSERT_OK(ferry_copy_async(counted.get(), &back, stream, &ticket, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &back, by_staging, stream, &ticket, nullptr));
             driver.fail("cuEventRecord", injected);
             EXPECT_EQ(ferry_event_record(counted.get(), event, other, nullptr), -1000 - injected);
             driver.fail("cuEventQuery", injected); // the answer about the context itself, once
@@ -1860,19 +1848,21 @@ TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
         const expendable_context lied_about(makes_contexts.get());
         const test_stream there, other;
         const device_memory device(host.size());
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), nullptr, there, nullptr, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(there));
         own.hold(true);
         captured_graph graph(other); // empty, except where a copy is captured
         if (when == state::captured) {
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
+            ASSERT_OK(
+                ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), nullptr, other, nullptr, nullptr));
         }
         graph.end();
         std::optional<gate> held;
         if (when == state::before_its_kernel) held.emplace(there);
         ferry_ticket *ticket = nullptr;
         const ferry_copy_desc copy = line(device, at(host), host.size());
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, there, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, there, &ticket, nullptr));
         if (when != state::before_its_kernel) {
             EXPECT_TRUE(within_ten_seconds([&] { return own.jobs_waiting() != 0; }));
         }
@@ -1903,21 +1893,20 @@ TEST_F(pageable, a_context_that_dies_leaves_no_copy_waiting) {
     if (!on_software_driver()) GTEST_SKIP() << "on a GPU the other contexts of the process are lost too";
     if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
     const bytes host = random_bytes(300'000, 1);
-    for (const std::uint32_t more : {0u, FERRY_COPY_NO_KERNELS}) {
+    for (const how &options : {by_staging, by_staging | no_kernels}) {
         open(driver.options());
         const expendable_context doomed(counted.get());
         fatal_kernel fatal;
         const test_stream held_stream, other;
         const device_memory there(host.size());
-        ferry_copy_desc copy = line(there, at(host), host.size());
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, other, nullptr, nullptr));
+        const ferry_copy_desc copy = line(there, at(host), host.size());
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, other, nullptr, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(other));
-        copy.flags |= more;
         ferry_ticket *asked = nullptr, *waited_for = nullptr;
         {
             gate held(held_stream);
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &waited_for, nullptr));
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &asked, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, options, held_stream, &waited_for, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, options, held_stream, &asked, nullptr));
             fatal.run();
             EXPECT_EQ(ferry_ticket_wait(waited_for, FERRY_NO_TIMEOUT, nullptr), -1000 - fatal.killed);
             const ferry_ticket_info info = look_at(asked);
@@ -1947,15 +1936,16 @@ TEST_F(beside_stuck_copies, a_ticket_of_a_dead_context_is_done_only_when_no_thre
         const device_memory memory(size);
         {
             const bytes warm(4096);
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(warm), warm.size(), there, nullptr));
+            ASSERT_OK(
+                ferry_copy_bytes_async(counted.get(), memory, at(warm), warm.size(), nullptr, there, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(there));
         }
         stuck_pages slow(1, size, 9);
         const std::uint64_t here = reinterpret_cast<std::uintptr_t>(slow.data);
-        const ferry_copy_desc copy = line(to_device ? std::uint64_t{memory} : here,
-                                          to_device ? here : std::uint64_t{memory}, size, FERRY_COPY_BY_STAGING);
+        const ferry_copy_desc copy =
+            line(to_device ? std::uint64_t{memory} : here, to_device ? here : std::uint64_t{memory}, size);
         ferry_ticket *ticket = nullptr;
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, there, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, there, &ticket, nullptr));
         EXPECT_TRUE(within_ten_seconds([&] { return stuck_pages::waiting() != 0; }));
         fatal.run();
         for (int i = 0; i < 3; ++i)
@@ -2003,7 +1993,7 @@ TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_all_oth
     ferry_options options = small();
     options.submit = program_threads::submit;
     options.submit_user = &own;
-    options.copy_flags = FERRY_COPY_BY_STAGING;
+    options.copy_options = by_staging;
     open(options);
     const bytes host = random_bytes(300'000, 1);
     const device_memory device(host.size()), other_device(host.size());
@@ -2017,15 +2007,18 @@ TEST_F(pageable, closing_ends_the_copies_of_a_dead_context_and_completes_all_oth
         fatal_kernel fatal;
         const test_stream there;
         const device_memory memory(host.size());
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), there, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), nullptr, there, nullptr, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(there));
         gate held(there);
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), there, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), memory, at(host), host.size(), nullptr, there, nullptr, nullptr));
         fatal.run();
         held.let_go();
     }
     ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
-    ASSERT_OK(ferry_copy_bytes_async(counted.get(), other_device, at(host), host.size(), other, nullptr));
+    ASSERT_OK(
+        ferry_copy_bytes_async(counted.get(), other_device, at(host), host.size(), nullptr, other, nullptr, nullptr));
     counted.reset();
     ASSERT_OK(raw().cuStreamSynchronize(other));
     EXPECT_TRUE(read_back(other_device, host.size()) == host);
@@ -2049,7 +2042,7 @@ TEST_F(pageable, a_free_does_not_block_a_worker_that_waits_for_its_ticket) {
     {
         gate held(stream);
         const ferry_copy_desc copy = line(device, at(host), host.size());
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
         program_threads::submit(
             &own,
             [](void *) {
@@ -2084,7 +2077,8 @@ TEST_F(pageable, the_staging_buffer_outlives_an_adopted_context) {
         const made_current scope(adopted);
         const test_stream there;
         const device_memory device(host.size());
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), there, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), nullptr, there, nullptr, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(there));
     }
     ASSERT_OK(ferry_context_destroy(counted.get(), adopted, nullptr));
@@ -2123,10 +2117,10 @@ TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there)
              fill.destination.address = address;
              fill.width = 4096;
              fill.pattern_size = 1;
-             return ferry_fill_async(ferry, &fill, stream, nullptr);
+             return ferry_fill_async(ferry, &fill, nullptr, stream, nullptr, nullptr);
          }},
-        {"cuLaunchKernel",
-         [&](auto *, auto stream, auto, auto) { return ferry_prepared_launch(prepared, stream, nullptr); }},
+        {"cuLaunchKernel", [&](auto *, auto stream, auto,
+                               auto) { return ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr); }},
         {"cuEventSynchronize",
          [](auto *ferry, auto, auto event, auto) { return ferry_event_synchronize(ferry, event, nullptr); }},
         {"cuEventQuery",
@@ -2165,15 +2159,16 @@ TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there)
                 to.push_back(second + 256 * i);
             }
             const std::vector<std::uint64_t> sizes(pieces, 64);
-            ASSERT_OK(ferry_prepared_create_pieces(counted.get(), to.data(), from.data(), sizes.data(), pieces, 0,
+            ASSERT_OK(ferry_prepared_create_pieces(counted.get(), to.data(), from.data(), sizes.data(), pieces, nullptr,
                                                    other, &prepared, nullptr));
-            ASSERT_OK(ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), other, nullptr));
+            ASSERT_OK(
+                ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), nullptr, other, nullptr, nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(other));
             ferry_ticket *ticket = nullptr;
             {
                 gate held(held_stream);
                 const ferry_copy_desc copy = line(device, at(host), host.size());
-                ASSERT_OK(ferry_copy_async(counted.get(), &copy, held_stream, &ticket, nullptr));
+                ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, held_stream, &ticket, nullptr));
                 EXPECT_EQ(staging_of(counted).copies_in_flight, 1u);
                 driver.fail(call.entry, fatal.killed);
                 EXPECT_EQ(call.run(counted.get(), other, event, second), -1000 - fatal.killed);
@@ -2200,7 +2195,7 @@ TEST_F(pageable, a_forked_child_is_refused_and_closes_without_harm) {
     const device_memory device(host.size());
     const ferry_copy_desc copy = line(device, at(host), host.size());
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     const int status = run_in_child([&] {
         constexpr std::int32_t none = -1000 - CUDA_ERROR_NOT_INITIALIZED;
@@ -2236,13 +2231,12 @@ TEST_F(pageable, no_failing_driver_call_causes_a_hang_and_the_next_copy_works) {
                 SCOPED_TRACE(testing::Message()
                              << entry << ", call " << nth << (is_synchronous ? ", synchronous" : ""));
                 open(small());
-                const ferry_copy_desc copy =
-                    line(device, at(host), host.size(), is_synchronous ? FERRY_COPY_BY_STAGING : 0);
+                const ferry_copy_desc copy = line(device, at(host), host.size());
                 driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
                 ferry_ticket *ticket = nullptr;
-                const std::int32_t status = is_synchronous
-                                                ? ferry_copy(counted.get(), &copy, nullptr)
-                                                : ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr);
+                const std::int32_t status =
+                    is_synchronous ? ferry_copy(counted.get(), &copy, by_staging, nullptr)
+                                   : ferry_copy_async(counted.get(), &copy, nullptr, stream, &ticket, nullptr);
                 driver.heal();
                 EXPECT_TRUE(status == FERRY_SUCCESS || status == -1000 - CUDA_ERROR_UNKNOWN ||
                             (is_synchronous && status == FERRY_ERROR_ROUTE))

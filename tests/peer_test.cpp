@@ -107,8 +107,8 @@ TEST_F(peers, disabling_waits_for_the_copies_in_flight) {
         test_place &source = is_written ? near : far, &destination = is_written ? far : near;
         const test_stream stream;
         gate held(stream);
-        ASSERT_OK(
-            ferry_copy_bytes_async(basic.get(), destination.address(), source.address(), 1 << 20, stream, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), destination.address(), source.address(), 1 << 20, nullptr, stream,
+                                         nullptr, nullptr));
         std::atomic<bool> is_open = false;
         std::thread opens([&] {
             std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -154,7 +154,7 @@ TEST_F(peers, trap_9_a_pair_whose_bytes_do_not_arrive_counts_as_having_no_access
         EXPECT_OK(ferry_peer_disable(instance.get(), 1, 0, nullptr));
         test_place source(place_kind::device, {.width = 4096}, 1), destination(place_kind::device, {.width = 4096}, 0);
         source.fill(1);
-        EXPECT_OK(ferry_copy_bytes(instance.get(), destination.address(), source.address(), 4096, nullptr));
+        EXPECT_OK(ferry_copy_bytes(instance.get(), destination.address(), source.address(), 4096, nullptr, nullptr));
         EXPECT_EQ(destination.read(), source.picture()) << "copies still work, by the driver's detour";
     }
     EXPECT_EQ(failed_peers(basic.get()), 0u) << "each instance probes for itself";

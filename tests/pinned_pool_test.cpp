@@ -134,10 +134,10 @@ TEST_F(pinned_pools, copy_from_and_to_every_device) {
                                                                                  allocate(pool, 10000));
         const std::vector<std::byte> bytes = random_bytes(10000, 5);
         std::memcpy(there, bytes.data(), bytes.size());
-        ASSERT_OK(
-            ferry_copy_bytes(full.get(), memory.address(), reinterpret_cast<std::uintptr_t>(there), 10000, nullptr));
-        ASSERT_OK(
-            ferry_copy_bytes(full.get(), reinterpret_cast<std::uintptr_t>(back), memory.address(), 10000, nullptr));
+        ASSERT_OK(ferry_copy_bytes(full.get(), memory.address(), reinterpret_cast<std::uintptr_t>(there), 10000,
+                                   nullptr, nullptr));
+        ASSERT_OK(ferry_copy_bytes(full.get(), reinterpret_cast<std::uintptr_t>(back), memory.address(), 10000, nullptr,
+                                   nullptr));
         EXPECT_EQ(std::memcmp(back, bytes.data(), bytes.size()), 0);
         free(there);
         free(back);
@@ -287,7 +287,7 @@ TEST_F(pinned_pools, keep_bytes_intact_that_streams_still_read) {
         std::memcpy(address, wanted.data(), large);
         ASSERT_OK(raw().cuStreamSynchronize(streams[(round + 1) % 2])); // the copies take turns at the target
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(address),
-                                         large, stream, nullptr));
+                                         large, nullptr, stream, nullptr, nullptr));
         ASSERT_OK(ferry_pinned_pool_free_async(small.get(), address, stream, nullptr));
     }
     EXPECT_OK(raw().cuStreamSynchronize(first));
@@ -301,7 +301,7 @@ TEST_F(pinned_pools, outlive_the_streams_that_freed_their_blocks) {
         test_place device(place_kind::device, {.width = large});
         void *const block = allocate(pool, large);
         ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(block), large,
-                                         passing, nullptr));
+                                         nullptr, passing, nullptr, nullptr));
         free(block, passing);
         ASSERT_OK(raw().cuStreamDestroy(passing));
         const CUstream next = new_stream(); // possibly with the same handle
@@ -623,7 +623,7 @@ TEST_F(pinned_pools, of_every_kind_allocate_usable_memory) {
         const pool_owner kind(made);
         void *const block = allocate(kind, 4096, first);
         EXPECT_OK(ferry_copy_bytes_async(basic.get(), device.address(), reinterpret_cast<std::uintptr_t>(block), 4096,
-                                         first, nullptr));
+                                         nullptr, first, nullptr, nullptr));
         EXPECT_OK(ferry_pinned_pool_free_async(made, block, first, nullptr));
     }
 }
@@ -1060,7 +1060,7 @@ TEST_F(pinned_pools, serve_many_threads_and_streams_at_the_same_time) {
             const auto mark = static_cast<unsigned char>(random() % 256);
             std::memset(block, mark, size);
             const auto address = reinterpret_cast<std::uintptr_t>(block);
-            if (ferry_copy_bytes_async(basic.get(), memory, address, size, stream, nullptr)) ++wrong;
+            if (ferry_copy_bytes_async(basic.get(), memory, address, size, nullptr, stream, nullptr, nullptr)) ++wrong;
             if (frees_async) {
                 if (ferry_pinned_pool_free_async(shared.get(), block, stream, nullptr)) ++wrong;
                 continue;

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "support/fault_driver.h"
+#include "support/how.h"
 #include "support/huge_pages.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
@@ -102,9 +103,9 @@ protected:
         const bytes told = random_bytes(size, size);
         std::memcpy(address, told.data(), size);
         device_memory there(size);
-        EXPECT_OK(ferry_copy_bytes(instance, there, number(address), size, nullptr));
+        EXPECT_OK(ferry_copy_bytes(instance, there, number(address), size, nullptr, nullptr));
         std::memset(address, 0, size);
-        EXPECT_OK(ferry_copy_bytes(instance, number(address), there, size, nullptr));
+        EXPECT_OK(ferry_copy_bytes(instance, number(address), there, size, nullptr, nullptr));
         EXPECT_EQ(std::memcmp(address, told.data(), size), 0);
     }
 
@@ -707,7 +708,7 @@ TEST_F(pieces, read_only_memory_is_registered_for_reading) {
     ASSERT_OK(ferry_host_register(one_page.get(), own.data(), own.size(), FERRY_REGISTER_READ_ONLY, nullptr));
     device_memory there(own.size());
     ASSERT_OK(raw().cuMemsetD8(there, 7, own.size()));
-    EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data()), own.size(), nullptr));
+    EXPECT_OK(ferry_copy_bytes(one_page.get(), there, number(own.data()), own.size(), nullptr, nullptr));
     EXPECT_EQ(read_back(there, own.size()), bytes(own.size()));
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data(), nullptr));
 }
@@ -822,12 +823,12 @@ TEST_F(pieces, copies_of_every_shape_and_direction_cross_pieces_as_if_they_were_
         ferry_explanation told = {};
         told.struct_size = sizeof told;
         ferry_error_info error = new_error();
-        ASSERT_OK(is_synchronous ? ferry_copy_explain(instance, &copy, &told, &error)
-                                 : ferry_copy_explain_async(instance, &copy, stream, &told, &error))
+        ASSERT_OK(is_synchronous ? ferry_copy_explain(instance, &copy, nullptr, &told, &error)
+                                 : ferry_copy_explain_async(instance, &copy, nullptr, stream, &told, &error))
             << describe(error);
         driver.reset_counts();
-        ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, &error)
-                                 : ferry_copy_async(instance, &copy, stream, nullptr, &error))
+        ASSERT_OK(is_synchronous ? ferry_copy(instance, &copy, nullptr, &error)
+                                 : ferry_copy_async(instance, &copy, nullptr, stream, nullptr, &error))
             << describe(error);
         // The first call may be one that the driver refuses, which makes one call more.
         const int made = driver.calls_beginning("cuMemcpy3D") + driver.calls("cuLaunchKernel");
@@ -870,11 +871,11 @@ TEST_F(pieces, copies_from_one_patchwork_to_another_are_cut_at_the_borders_of_bo
             describe_copy(from.describe(source), to.describe(destination), extent.width, extent.height, extent.depth);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        ASSERT_OK(ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
+        ASSERT_OK(ferry_copy_explain_async(instance, &copy, nullptr, stream, &told, nullptr));
         driver.reset_counts();
         ferry_error_info error = new_error();
-        ASSERT_OK(round % 3 ? ferry_copy(instance, &copy, &error)
-                            : ferry_copy_async(instance, &copy, stream, nullptr, &error))
+        ASSERT_OK(round % 3 ? ferry_copy(instance, &copy, nullptr, &error)
+                            : ferry_copy_async(instance, &copy, nullptr, stream, nullptr, &error))
             << describe(error);
         EXPECT_EQ(driver.calls_beginning("cuMemcpy3D"), static_cast<int>(told.calls + (told.calls > 1)));
         crossing += told.calls > 1;
@@ -898,7 +899,7 @@ TEST_F(pieces, an_array_takes_a_crossing_copy_even_where_a_border_cuts_an_elemen
         ferry_place from = {};
         ferry_place_host(&from, host.pages.data() + offset);
         const ferry_copy_desc copy = describe_copy(from, place, 1600);
-        ASSERT_OK(ferry_copy(one_page.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(one_page.get(), &copy, nullptr, nullptr));
         EXPECT_EQ(array.read(), bytes(host.picture.begin() + static_cast<std::ptrdiff_t>(offset),
                                       host.picture.begin() + static_cast<std::ptrdiff_t>(offset + 1600)));
     }
@@ -908,16 +909,15 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
     patchwork host(one_page.get(), "AAB.");
     device_memory there(4 * page);
     test_stream stream;
-    std::uint32_t flags = FERRY_COPY_BY_DRIVER;
+    how options = by_driver;
     const auto explain = [&](std::uint64_t offset, std::uint64_t size, bool is_upload) {
         ferry_place ours = {}, theirs = {};
         ferry_place_host(&ours, host.pages.data() + offset);
         ferry_place_device(&theirs, 0, there);
-        ferry_copy_desc copy = is_upload ? describe_copy(ours, theirs, size) : describe_copy(theirs, ours, size);
-        copy.flags = flags;
+        const ferry_copy_desc copy = is_upload ? describe_copy(ours, theirs, size) : describe_copy(theirs, ours, size);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(one_page.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(one_page.get(), &copy, options, stream, &told, nullptr));
         told.driver_ns = told.kernel_ns = told.staged_ns = 0; // predictions depend on the device
         told.threads = 5;                                     // and this on the number of processors
         if (told.max_sms != 0) told.max_sms = 8;
@@ -937,7 +937,7 @@ TEST_F(pieces, the_explanation_names_the_number_of_calls_and_what_the_caller_wai
     EXPECT_EQ(explain(2 * page, 2 * page, false), "driver route: cuMemcpy3DAsync in 2 calls, device 0 to pinned, " +
                                                       shape(2) + "blocks until the copy is complete");
     if (!ferry_instance_get_proc(one_page.get(), "cuLibraryLoadData", 12000)) return;
-    flags = 0;
+    options = {};
     EXPECT_EQ(explain(2 * page, 2 * page, false),
               "staged route: cuLaunchKernel on 8 SMs and 5 threads in 2 calls, device 0 to pinned, " + shape(2) +
                   "does not block");
@@ -949,7 +949,8 @@ TEST_F(pieces, the_status_of_a_later_part_is_returned) {
     test_stream stream;
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_OUT_OF_MEMORY, 4); // the refused call and two parts come first
     driver.reset_counts();
-    EXPECT_EQ(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data()), 4 * page, stream, nullptr),
+    EXPECT_EQ(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data()), 4 * page, nullptr, stream,
+                                     nullptr, nullptr),
               out_of_memory);
     EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 4);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -963,8 +964,8 @@ TEST_F(pieces, a_crossing_copy_is_captured_with_all_its_parts) {
     ASSERT_OK(raw().cuCtxSynchronize());
     test_stream stream;
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(
-        ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data()) + page / 2, 2 * page, stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(one_page.get(), there, number(host.pages.data()) + page / 2, 2 * page, nullptr,
+                                     stream, nullptr, nullptr));
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -986,9 +987,9 @@ TEST_F(pieces, a_copy_past_an_allocation_is_refused_by_full_checks_and_by_the_dr
     device_memory there(4 * page);
     for (void *const address : {block, drivers}) {
         ferry_error_info error = new_error();
-        expect_refusal(ferry_copy_bytes(full.get(), there, number(address) + 10, page, &error), error,
+        expect_refusal(ferry_copy_bytes(full.get(), there, number(address) + 10, page, nullptr, &error), error,
                        FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-        EXPECT_EQ(ferry_copy_bytes(basic.get(), there, number(address) + 10, page, nullptr), invalid_value);
+        EXPECT_EQ(ferry_copy_bytes(basic.get(), there, number(address) + 10, page, nullptr, nullptr), invalid_value);
     }
     EXPECT_OK(raw().cuMemFreeHost(drivers));
     EXPECT_OK(ferry_host_free(full.get(), block, nullptr));
@@ -1000,7 +1001,7 @@ TEST_F(pieces, full_checks_refuse_a_copy_that_runs_into_unmapped_memory) {
     own.allow(3 * page, page, page_access::none);
     device_memory there(4 * page);
     const auto copy = [&](std::uint64_t size, ferry_error_info &error) {
-        return ferry_copy_bytes(one_page_full.get(), there, number(own.data()), size, &error);
+        return ferry_copy_bytes(one_page_full.get(), there, number(own.data()), size, nullptr, &error);
     };
     ferry_error_info error = new_error();
     EXPECT_OK(copy(3 * page, error)) << describe(error);
@@ -1035,7 +1036,7 @@ TEST_F(pieces, fills_cross_pieces_and_do_not_run_into_pageable_memory) {
         ferry_fill_desc fill;
         ferry_fill_desc_init(&fill, &place, extent.width, extent.height, 1, value, unit);
         ferry_error_info error = new_error();
-        const std::int32_t status = ferry_fill(instance, &fill, &error);
+        const std::int32_t status = ferry_fill(instance, &fill, nullptr, &error);
         const std::uint64_t reach = (extent.height - 1) * at.row_pitch + extent.width;
         bool is_all_registered = true, is_one_page = at.offset / page == (at.offset + reach - 1) / page;
         for (std::uint64_t y = 0; y < extent.height; ++y)
@@ -1070,10 +1071,10 @@ TEST_F(pieces, a_fill_whose_pattern_a_border_cuts_is_refused_whole) {
     ferry_place_host(&place, own.data());
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "abcd", 4);
-    EXPECT_EQ(ferry_fill(one_page.get(), &fill, nullptr), invalid_value);
+    EXPECT_EQ(ferry_fill(one_page.get(), &fill, nullptr, nullptr), invalid_value);
     EXPECT_EQ(bytes(own.data(), own.data() + own.size()), bytes(own.size()));
     ferry_fill_desc_init(&fill, &place, page + 8, 1, 1, "ab", 2);
-    EXPECT_OK(ferry_fill(one_page.get(), &fill, nullptr));
+    EXPECT_OK(ferry_fill(one_page.get(), &fill, nullptr, nullptr));
     EXPECT_EQ(std::memcmp(own.data() + page - 2, "abababababab", 10), 0);
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data(), nullptr));
     EXPECT_OK(ferry_host_unregister(one_page.get(), own.data() + page + 2, nullptr));

@@ -118,8 +118,9 @@ TEST_F(pools, memory_is_usable_for_work_enqueued_after_its_allocation) {
     std::uint64_t address = 0;
     ASSERT_OK(ferry_device_alloc_async(basic.get(), FERRY_DEVICE_UNKNOWN, 100'000, *stream, &address, nullptr));
     EXPECT_EQ(address % 256, 0u);
-    EXPECT_OK(ferry_copy_bytes_async(basic.get(), address, host.address(), 100'000, *stream, nullptr));
-    EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), address, 100'000, *stream, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes_async(basic.get(), address, host.address(), 100'000, nullptr, *stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), back.address(), address, 100'000, nullptr, *stream, nullptr, nullptr));
     EXPECT_OK(ferry_device_free_async(basic.get(), address, *stream, nullptr));
     synchronize();
     EXPECT_EQ(back.read(), host.picture());
@@ -277,8 +278,8 @@ TEST_F(pools, a_free_takes_effect_after_the_work_before_it) {
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, mib, 1, 1, &seven, 1);
     gate held(*stream);
-    EXPECT_OK(ferry_fill_async(basic.get(), &fill, *stream, nullptr));
-    EXPECT_OK(ferry_copy_bytes_async(basic.get(), host.address(), first, mib, *stream, nullptr));
+    EXPECT_OK(ferry_fill_async(basic.get(), &fill, nullptr, *stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), host.address(), first, mib, nullptr, *stream, nullptr, nullptr));
     free(first);
     free(take(pool, 20 * mib));
     EXPECT_EQ(host.read(), host.picture()) << "the stream is blocked";
@@ -309,7 +310,7 @@ TEST_F(pools, memory_is_filled_and_copied_on_every_stream_and_in_every_context) 
                     ++value;
                     ferry_fill_desc_init(&fill, &place, 4096, 1, 1, &value, 1);
                     ferry_error_info error = new_error();
-                    ASSERT_OK(ferry_fill_async(instance, &fill, on, &error)) << describe(error);
+                    ASSERT_OK(ferry_fill_async(instance, &fill, nullptr, on, nullptr, &error)) << describe(error);
                     {
                         made_current its_own(context);
                         ASSERT_OK(raw().cuCtxSynchronize());
@@ -317,7 +318,7 @@ TEST_F(pools, memory_is_filled_and_copied_on_every_stream_and_in_every_context) 
                     ferry_place to;
                     ferry_place_host(&to, reinterpret_cast<void *>(back.address()));
                     const ferry_copy_desc copy = describe_copy(place, to, 4096);
-                    ASSERT_OK(ferry_copy(instance, &copy, &error)) << describe(error);
+                    ASSERT_OK(ferry_copy(instance, &copy, nullptr, &error)) << describe(error);
                     EXPECT_EQ(back.read(), bytes(4096, std::byte{value}));
                 }
     free(address);
@@ -337,10 +338,10 @@ TEST_F(pools, a_fill_on_another_devices_stream_needs_access) {
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 4096, 1, 1, &five, 1);
     ferry_error_info error = new_error();
-    const std::int32_t status = ferry_fill_async(basic.get(), &fill, far, &error);
+    const std::int32_t status = ferry_fill_async(basic.get(), &fill, nullptr, far, nullptr, &error);
     expect_refusal(status, error, FERRY_ERROR_DEVICE, FERRY_SIDE_DESTINATION, FERRY_FIELD_DEVICE);
     ASSERT_OK(ferry_pool_set_access(basic.get(), pool, 1, FERRY_ACCESS_READ_WRITE, nullptr));
-    EXPECT_OK(ferry_fill_async(basic.get(), &fill, far, &error)) << describe(error);
+    EXPECT_OK(ferry_fill_async(basic.get(), &fill, nullptr, far, nullptr, &error)) << describe(error);
     EXPECT_OK(raw().cuStreamSynchronize(far));
     EXPECT_EQ(read_back(address, 4096), bytes(4096, std::byte{5}));
     free(address);
@@ -380,11 +381,11 @@ TEST_F(pools, allocation_fill_copy_and_free_are_captured_together) {
         const std::uint8_t nine = 9;
         ferry_fill_desc fill;
         ferry_fill_desc_init(&fill, &place, 8192, 1, 1, &nine, 1);
-        EXPECT_OK(ferry_fill_async(instance, &fill, *stream, &error)) << describe(error);
+        EXPECT_OK(ferry_fill_async(instance, &fill, nullptr, *stream, nullptr, &error)) << describe(error);
         ferry_copy_desc copy = describe_copy(host.describe(statement::stated), place, 4096);
-        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, nullptr, &error)) << describe(error);
+        EXPECT_OK(ferry_copy_async(instance, &copy, nullptr, *stream, nullptr, &error)) << describe(error);
         copy = describe_copy(place, back.describe(statement::any), 8192);
-        EXPECT_OK(ferry_copy_async(instance, &copy, *stream, nullptr, &error)) << describe(error);
+        EXPECT_OK(ferry_copy_async(instance, &copy, nullptr, *stream, nullptr, &error)) << describe(error);
         EXPECT_OK(ferry_device_free_async(instance, address, *stream, nullptr));
         const captured graph(*stream);
         ASSERT_TRUE(graph.runs);
@@ -409,9 +410,9 @@ TEST_F(pools, full_checks_trust_no_stated_kind_outside_a_capture) {
     ferry_place_device(&place, 0, address);
     const ferry_copy_desc copy = describe_copy(place, back.describe(statement::stated), 64);
     ferry_error_info error = new_error();
-    std::int32_t status = ferry_copy_async(full.get(), &copy, *stream, nullptr, &error);
+    std::int32_t status = ferry_copy_async(full.get(), &copy, nullptr, *stream, nullptr, &error);
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-    status = ferry_copy(full.get(), &copy, &error);
+    status = ferry_copy(full.get(), &copy, nullptr, &error);
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
 }
 
@@ -436,7 +437,8 @@ TEST_F(pools, pool_management_leaves_a_capture_on_the_same_thread_alone) {
     }
     destroy(pool);
     destroy(old);
-    EXPECT_OK(ferry_copy_bytes_async(basic.get(), back.address(), memory.address(), 64, *stream, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes_async(basic.get(), back.address(), memory.address(), 64, nullptr, *stream, nullptr, nullptr));
     const captured graph(*stream);
     EXPECT_TRUE(graph.runs);
 }
@@ -461,8 +463,9 @@ TEST_F(pools, copies_between_devices_are_captured_if_one_context_reaches_both) {
                         ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
                         auto told = sized<ferry_explanation>();
                         const std::int32_t explained =
-                            ferry_copy_explain_async(instance, &copy, *stream, &told, nullptr);
-                        const std::int32_t status = ferry_copy_async(instance, &copy, *stream, nullptr, &error);
+                            ferry_copy_explain_async(instance, &copy, nullptr, *stream, &told, nullptr);
+                        const std::int32_t status =
+                            ferry_copy_async(instance, &copy, nullptr, *stream, nullptr, &error);
                         EXPECT_EQ(explained, status);
                         const captured graph(*stream);
                         ASSERT_TRUE(graph.runs) << "a refusal does not break the capture";
@@ -489,13 +492,14 @@ TEST_F(pools, copies_between_pools_of_two_devices_are_captured_once_one_has_acce
     ASSERT_OK(raw().cuMemsetD8Async(source, 3, 4096, *stream));
     synchronize();
     ASSERT_OK(raw().cuStreamBeginCapture(*stream, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(ferry_copy_bytes_async(basic.get(), destination, source, 4096, *stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(basic.get(), destination, source, 4096, nullptr, *stream, nullptr, nullptr));
     const captured graph(*stream);
     ASSERT_TRUE(graph.runs);
     ASSERT_OK(raw().cuGraphLaunch(graph.runs, *stream));
     synchronize();
     bytes back(4096);
-    EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), destination, 4096, nullptr));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uint64_t>(back.data()), destination, 4096, nullptr,
+                               nullptr));
     EXPECT_EQ(back, bytes(4096, std::byte{3}));
     free(source);
     free(destination);
@@ -718,7 +722,7 @@ TEST_F(pools, a_pool_in_use_cannot_be_destroyed_and_keeps_working) {
     test_place host(place_kind::pinned, {.width = 4096});
     host.fill(1);
     EXPECT_EQ(ferry_pool_destroy(basic.get(), pool, nullptr), FERRY_ERROR_IN_USE);
-    EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, *stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, nullptr, *stream, nullptr, nullptr));
     synchronize();
     EXPECT_EQ(read_back(address, 4096), host.picture());
     free(take(pool, 64));
@@ -815,7 +819,7 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
             ferry_place_host(&from, host);
             const ferry_copy_desc copy = describe_copy(from, memory.describe(statement::stated), 4096);
             auto told = sized<ferry_explanation>();
-            EXPECT_OK(ferry_copy_explain_async(basic.get(), &copy, *stream, &told, nullptr));
+            EXPECT_OK(ferry_copy_explain_async(basic.get(), &copy, nullptr, *stream, &told, nullptr));
             return told;
         };
         ferry_place place;
@@ -834,9 +838,9 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
         EXPECT_EQ(explain().blocks, FERRY_BLOCKS_UNTIL_STAGED);
         ferry_error_info error = new_error();
         for (ferry_instance *const instance : {basic.get(), full.get()}) {
-            EXPECT_OK(ferry_copy_bytes(instance, memory.address(), address, 4096, nullptr));
+            EXPECT_OK(ferry_copy_bytes(instance, memory.address(), address, 4096, nullptr, nullptr));
             EXPECT_EQ(memory.read(), bytes(4096, std::byte{3}));
-            const std::int32_t status = ferry_fill_async(instance, &fill, *stream, &error);
+            const std::int32_t status = ferry_fill_async(instance, &fill, nullptr, *stream, nullptr, &error);
             expect_refusal(status, error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
         }
 
@@ -847,7 +851,7 @@ TEST_F(pools, host_pool_memory_is_usable_immediately_by_the_host_and_by_devices_
         EXPECT_EQ(explain().blocks, FERRY_BLOCKS_NO);
         for (ferry_instance *const instance : {basic.get(), full.get()}) {
             std::memset(host, 0, 4096);
-            EXPECT_OK(ferry_fill_async(instance, &fill, *stream, &error)) << describe(error);
+            EXPECT_OK(ferry_fill_async(instance, &fill, nullptr, *stream, nullptr, &error)) << describe(error);
             synchronize();
             EXPECT_EQ(host[4095], std::byte{6});
         }
@@ -881,7 +885,7 @@ TEST_F(pools, revoking_access_waits_for_the_copies_in_flight) {
     }
     test_place near(place_kind::device, {.width = 1 << 20}, 0);
     gate held(*stream);
-    ASSERT_OK(ferry_copy_bytes_async(basic.get(), near.address(), far, 1 << 20, *stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(basic.get(), near.address(), far, 1 << 20, nullptr, *stream, nullptr, nullptr));
     std::atomic<bool> is_open = false;
     std::thread opens([&] {
         std::this_thread::sleep_for(std::chrono::milliseconds(50));
@@ -916,8 +920,8 @@ TEST_F(pools, host_pool_memory_is_filled_by_the_device_that_has_access) {
     }
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
         ferry_error_info error = new_error();
-        EXPECT_OK(ferry_fill_async(instance, &fill, far, &error)) << describe(error);
-        const std::int32_t status = ferry_fill_async(instance, &fill, *stream, &error);
+        EXPECT_OK(ferry_fill_async(instance, &fill, nullptr, far, nullptr, &error)) << describe(error);
+        const std::int32_t status = ferry_fill_async(instance, &fill, nullptr, *stream, nullptr, &error);
         expect_refusal(status, error, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     }
     EXPECT_OK(raw().cuStreamSynchronize(far));
@@ -1065,8 +1069,9 @@ TEST_F(pools, a_driver_without_the_entry_points_is_reported_and_everything_else_
     expect_context_kept();
     const std::uint64_t other = take(pool, 64);
     synchronize();
-    EXPECT_OK(ferry_copy_bytes(it, other, plain.address(), 64, nullptr)) << "it is memory of a pool nevertheless";
-    EXPECT_OK(ferry_copy_bytes_async(it, back.address(), other, 64, *stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes(it, other, plain.address(), 64, nullptr, nullptr))
+        << "it is memory of a pool nevertheless";
+    EXPECT_OK(ferry_copy_bytes_async(it, back.address(), other, 64, nullptr, *stream, nullptr, nullptr));
     synchronize();
     free(other);
     destroy(pool);

@@ -367,7 +367,7 @@ TEST_F(profiles_of_pairs, copies_are_relayed_where_measurements_of_the_pair_show
     const auto explain = [&] {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(ferry.get(), &copy, near.stream(), &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(ferry.get(), &copy, nullptr, near.stream(), &told, nullptr));
         EXPECT_EQ(told.relay_obstacle, FERRY_OBSTACLE_NONE);
         return told;
     };
@@ -393,7 +393,7 @@ TEST_F(profiles_of_pairs, copies_are_relayed_where_measurements_of_the_pair_show
     EXPECT_EQ(route_with(10'000), FERRY_ROUTE_RELAYED);
     const bytes sent = random_bytes(size, 1);
     near.write(sent);
-    ASSERT_OK(ferry_copy_async(ferry.get(), &copy, near.stream(), nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(ferry.get(), &copy, nullptr, near.stream(), nullptr, nullptr));
     near.wait();
     EXPECT_TRUE(far.read() == sent);
     EXPECT_EQ(route_with(50'000), FERRY_ROUTE_DRIVER);
@@ -554,7 +554,7 @@ TEST_F(profiles, copies_continue_while_profiles_change) {
     ferry_copy_desc copy;
     ferry_copy_desc_init(&copy, &destination, &source, 4, 512, 1);
     do
-        ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr, nullptr));
     while (!is_over);
     loader.join();
     EXPECT_OK(ferry_device_free(ferry.get(), memory, nullptr));

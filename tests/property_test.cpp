@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <random>
 
+#include "support/how.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -15,24 +16,28 @@ public:
     std::uint64_t between(std::uint64_t low, std::uint64_t high) { return low + engine_() % (high - low + 1); }
     bool one_in(std::uint64_t n) { return engine_() % n == 0; }
     template <class T> T &pick(std::vector<T> &from) { return from[engine_() % from.size()]; }
+    template <class T, std::size_t count> const T &of(const T (&from)[count]) { return from[engine_() % count]; }
 
 private:
     std::mt19937_64 engine_;
 };
 
-constexpr std::uint32_t any_wish =
-    FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL | 0xffff0000u;
-
-// Draws a wish. No wish changes which bytes a copy moves.
-std::uint32_t draw_wish(random_source &random) {
-    constexpr std::uint32_t wishes[] = {FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS, FERRY_COPY_BY_DRIVER,
-                                        FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT | 3u << 16};
-    return random.one_in(2) ? 0 : wishes[random.between(0, 4)];
-}
+// None of these changes which bytes a copy moves.
+constexpr how good_options[] = {urgent, no_kernels, by_driver, by_kernel, urgent | max_sms(3), ordinary | tag(5)};
+// Numbers that no call accepts.
+constexpr how bad_options[] = {detail::with_flags(0x80),
+                               detail::with_route(-1),
+                               detail::with_route(FERRY_ROUTE_BUFFERED),
+                               detail::with_priority(FERRY_PRIORITY_BACKGROUND + 1),
+                               detail::with_source_order(FERRY_SOURCE_ORDER_CALL + 1),
+                               max_sms(65536),
+                               by_kernel | no_kernels};
 
 struct drawn_copy {
     test_place *source, *destination;
     ferry_copy_desc desc;
+    how options;
+    bool are_options_right;
 };
 
 // Decides byte by byte whether a descriptor is right, straight from the rules in ferry.h.
@@ -42,7 +47,7 @@ public:
 
     bool is_right() const {
         const ferry_copy_desc &desc = copy_.desc;
-        if (desc.flags & ~any_wish || desc.reserved0 || desc.reserved[2] || desc.source.reserved[1]) return false;
+        if (!copy_.are_options_right || desc.reserved[2] || desc.source.reserved[1]) return false;
         if (desc.width == 0) return true;
         return end_is_right(*copy_.source, desc.source) && end_is_right(*copy_.destination, desc.destination) &&
                formats_match() && !shares_bytes() && !goes_between_layers();
@@ -143,7 +148,7 @@ ferry_place draw_place(random_source &random, test_place &memory) {
 }
 
 drawn_copy draw(random_source &random, std::vector<std::unique_ptr<test_place>> &places) {
-    drawn_copy copy = {random.pick(places).get(), random.pick(places).get(), {}};
+    drawn_copy copy = {random.pick(places).get(), random.pick(places).get(), {}, {}, !random.one_in(50)};
     if (random.one_in(6)) copy.destination = copy.source;
     const ferry_place source = draw_place(random, *copy.source), destination = draw_place(random, *copy.destination);
     const std::uint64_t element = std::max(copy.source->shape().element_size, copy.destination->shape().element_size);
@@ -153,7 +158,10 @@ drawn_copy draw(random_source &random, std::vector<std::unique_ptr<test_place>> 
         copy.desc.destination.row_pitch = source.row_pitch;
         copy.desc.destination.slice_height = source.slice_height;
     }
-    copy.desc.flags = random.one_in(50) ? 0x20 : draw_wish(random);
+    if (!copy.are_options_right)
+        copy.options = random.of(bad_options);
+    else if (random.one_in(2))
+        copy.options = random.of(good_options);
     if (random.one_in(50)) copy.desc.reserved[2] = 7;
     if (random.one_in(50)) copy.desc.source.reserved[1] = 7;
     return copy;
@@ -196,7 +204,7 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
     CUstream stream = nullptr;
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
 
-    int right = 0, wrong = 0, by_kernel = 0, unserved = 0;
+    int right = 0, wrong = 0, kernel_copies = 0, unserved = 0;
     for (int round = 0; round < rounds; ++round) {
         const drawn_copy copy = draw(random, places);
         const model model(copy);
@@ -204,24 +212,26 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
         if (overlap_is_undecided(copy) || model.leaves_unbounded_memory()) continue;
         ferry_error_info error = new_error();
         const bool is_synchronous = random.one_in(2);
-        const std::int32_t status = is_synchronous ? ferry_copy(full.get(), &copy.desc, &error)
-                                                   : ferry_copy_async(full.get(), &copy.desc, stream, nullptr, &error);
+        const std::int32_t status =
+            is_synchronous ? ferry_copy(full.get(), &copy.desc, copy.options, &error)
+                           : ferry_copy_async(full.get(), &copy.desc, copy.options, stream, nullptr, &error);
         if (!is_synchronous) {
             ASSERT_OK(raw().cuStreamSynchronize(stream));
         }
         const auto scene = [&] {
             return testing::Message() << "round " << round << " " << name_of(copy.source->kind()) << " to "
                                       << name_of(copy.destination->kind()) << " " << copy.desc.width << "x"
-                                      << copy.desc.height << "x" << copy.desc.depth << ": " << describe(error);
+                                      << copy.desc.height << "x" << copy.desc.depth << " with " << copy.options << ": "
+                                      << describe(error);
         };
         // A right descriptor may still be unsuitable for a kernel.
         if (status == FERRY_ERROR_ROUTE) {
-            ASSERT_TRUE(is_right && copy.desc.flags == FERRY_COPY_BY_KERNEL) << scene();
+            ASSERT_TRUE((is_right && copy.options == by_kernel) || copy.options == (by_kernel | no_kernels)) << scene();
             ASSERT_EQ(copy.destination->read(), copy.destination->picture()) << scene();
             ++unserved;
             continue;
         }
-        by_kernel += is_right && copy.desc.flags == FERRY_COPY_BY_KERNEL && copy.desc.width;
+        kernel_copies += is_right && copy.options == by_kernel && copy.desc.width;
         ASSERT_EQ(status == FERRY_SUCCESS, is_right) << scene();
         if (!is_right) {
             ASSERT_GT(status, FERRY_STATUS_DRIVER_BASE) << "refused by ferry, not by the driver: " << scene();
@@ -234,9 +244,9 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
     }
     for (auto &place : places)
         EXPECT_EQ(place->read(), place->picture());
-    std::printf("%d copies, %d of them by a kernel, and %d refusals\n", right, by_kernel, wrong);
+    std::printf("%d copies, %d of them by a kernel, and %d refusals\n", right, kernel_copies, wrong);
     EXPECT_GE(right + wrong + unserved, 20000);
-    EXPECT_GT(by_kernel, rounds / 500);
+    EXPECT_GT(kernel_copies, rounds / 500);
     EXPECT_GT(right, rounds / 5);
     EXPECT_GT(wrong, rounds / 10);
     EXPECT_OK(raw().cuStreamDestroy(stream));

@@ -9,6 +9,7 @@
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/waiting_free.h"
@@ -29,23 +30,21 @@ protected:
         if (counted) counted_test::TearDown();
     }
 
-    static ferry_copy_desc line(const station &to, const station &from, std::uint64_t size,
-                                std::uint32_t flags = FERRY_COPY_BY_RELAY) {
+    static ferry_copy_desc line(const station &to, const station &from, std::uint64_t size) {
         ferry_copy_desc copy = {};
         copy.source.address = from.address();
         copy.destination.address = to.address();
         copy.width = size;
-        copy.flags = flags;
         return copy;
     }
     std::int32_t relay(const station &to, const station &from, std::uint64_t size, CUstream on) const {
         const ferry_copy_desc copy = line(to, from, size);
-        return ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr);
+        return ferry_copy_async(counted.get(), &copy, by_relay, on, nullptr, nullptr);
     }
-    ferry_explanation explain(const ferry_copy_desc &copy, CUstream on) const {
+    ferry_explanation explain(const ferry_copy_desc &copy, CUstream on, const how &options = by_relay) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, on, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, options, on, &told, nullptr));
         return told;
     }
 
@@ -91,7 +90,7 @@ TEST_F(relayed, synchronous_copies_are_complete_on_return_whatever_context_is_cu
         far.write(bytes(size));
         ASSERT_OK(raw().cuCtxSetCurrent(current));
         const ferry_copy_desc copy = line(far, near, size);
-        EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        EXPECT_OK(ferry_copy(counted.get(), &copy, by_relay, nullptr));
         CUcontext after = nullptr;
         EXPECT_OK(raw().cuCtxGetCurrent(&after));
         EXPECT_EQ(after, current);
@@ -106,11 +105,11 @@ TEST_F(relayed, a_synchronous_copy_that_the_driver_refuses_in_part_leaves_nothin
     near.write(bytes(size, std::byte{0x5a}));
     far.write(bytes(size));
     const ferry_copy_desc copy = line(far, near, size);
-    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr)); // makes the lanes
+    ASSERT_OK(ferry_copy(counted.get(), &copy, by_relay, nullptr)); // makes the lanes
     far.write(bytes(size));
     driver.reset_counts();
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_NOT_SUPPORTED, 12);
-    EXPECT_EQ(ferry_copy(counted.get(), &copy, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED);
+    EXPECT_EQ(ferry_copy(counted.get(), &copy, by_relay, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_NOT_SUPPORTED);
     driver.heal();
     EXPECT_EQ(driver.calls("cuStreamSynchronize"), 1);
     const bytes found = far.read();
@@ -129,11 +128,11 @@ TEST_F(relayed, work_after_a_copy_runs_last_even_if_the_driver_rejects_a_call) {
     const station near(context, size), far(there, size);
     near.write(bytes(size, std::byte{0x5a}));
     const ferry_copy_desc copy = line(far, near, size);
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, far.stream(), nullptr, nullptr)); // makes the lanes
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_relay, far.stream(), nullptr, nullptr)); // makes the lanes
     far.wait();
     for (const char *const call : {"cuStreamWaitEvent", "cuEventRecord"}) {
         driver.reset_counts();
-        ASSERT_OK(ferry_copy_async(counted.get(), &copy, far.stream(), nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_relay, far.stream(), nullptr, nullptr));
         far.wait();
         const int calls = driver.calls(call);
         ASSERT_GT(calls, 4);
@@ -142,7 +141,7 @@ TEST_F(relayed, work_after_a_copy_runs_last_even_if_the_driver_rejects_a_call) {
                 SCOPED_TRACE(testing::Message() << call << " " << nth << " of " << calls << ": " << refusal);
                 far.write(bytes(size));
                 driver.fail(call, refusal, nth);
-                ferry_copy_async(counted.get(), &copy, far.stream(), nullptr, nullptr);
+                ferry_copy_async(counted.get(), &copy, by_relay, far.stream(), nullptr, nullptr);
                 driver.heal();
                 far.fill(0x77, far.stream());
                 far.wait();
@@ -247,7 +246,7 @@ TEST_F(relayed, boxes_of_many_chunks_arrive_whole_and_touch_nothing_else) {
             copy.source.row_pitch = copy.destination.row_pitch = one.pitch;
             copy.source.slice_height = copy.destination.slice_height = one.slice;
             driver.reset_counts();
-            ASSERT_OK(ferry_copy_async(counted.get(), &copy, near.stream(), nullptr, nullptr));
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_relay, near.stream(), nullptr, nullptr));
             near.wait();
             EXPECT_GE(driver.calls("cuMemcpy3DAsync"), 10) << "several chunks, each into a slot and out of it";
             EXPECT_TRUE(to.read() == expected);
@@ -275,8 +274,8 @@ TEST_F(relayed, copies_on_a_few_blocked_streams_are_relayed_and_the_driver_makes
             const std::int32_t status = relay(far[i], near[i], size, near[i].stream());
             refused += status == FERRY_ERROR_LIMIT;
             if (status == FERRY_ERROR_LIMIT) {
-                const ferry_copy_desc copy = line(far[i], near[i], size, FERRY_COPY_BY_DRIVER);
-                ASSERT_OK(ferry_copy_async(counted.get(), &copy, near[i].stream(), nullptr, nullptr));
+                const ferry_copy_desc copy = line(far[i], near[i], size);
+                ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_driver, near[i].stream(), nullptr, nullptr));
             } else {
                 ASSERT_OK(status);
             }
@@ -294,8 +293,8 @@ TEST_F(relayed, a_copy_that_cannot_be_relayed_is_refused_with_the_reason) {
     const station near(context, 4096), other(context, 4096), far(there, 4096);
     const auto expect = [&](const ferry_copy_desc &copy, std::uint64_t obstacle) {
         ferry_error_info error = new_error();
-        EXPECT_EQ(ferry_copy_async(counted.get(), &copy, near.stream(), nullptr, &error), FERRY_ERROR_ROUTE);
-        EXPECT_EQ(error.field, FERRY_FIELD_FLAGS);
+        expect_refusal(ferry_copy_async(counted.get(), &copy, by_relay, near.stream(), nullptr, &error), error,
+                       FERRY_ERROR_ROUTE, FERRY_SIDE_OPTIONS, FERRY_FIELD_ROUTE);
         EXPECT_EQ(error.value, obstacle);
     };
     expect(line(other, near, 4096), FERRY_OBSTACLE_NOT_BETWEEN_DEVICES);
@@ -330,7 +329,7 @@ TEST_F(relayed, the_explanation_names_the_route_its_time_and_the_access) {
     ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair, nullptr));
     if (!pair.can_access || is_without_access(ferry_peer_enable(counted.get(), 0, 1, nullptr)))
         GTEST_SKIP() << "no peer access";
-    const ferry_explanation with_access = explain(line(far, near, size, 0), near.stream());
+    const ferry_explanation with_access = explain(line(far, near, size), near.stream(), {});
     EXPECT_EQ(with_access.route, FERRY_ROUTE_DRIVER);
     EXPECT_EQ(with_access.relay_obstacle, FERRY_OBSTACLE_DIRECT_ACCESS);
     EXPECT_OK(ferry_peer_disable(counted.get(), 0, 1, nullptr));
@@ -347,11 +346,12 @@ TEST_F(relayed, copies_avoid_a_link_that_loses_data_although_the_program_has_acc
     const made_current in(context);
     ASSERT_OK(raw().cuCtxEnablePeerAccess(there, 0));
     far.write(random_bytes(size, 4));
-    for (const std::uint32_t flags : {std::uint32_t{0}, std::uint32_t{FERRY_COPY_BY_RELAY}}) {
+    const ferry_copy_desc copy = line(far, near, size);
+    for (const how &options : {how(), by_relay}) {
         near.write(random_bytes(size, 3));
-        const ferry_copy_desc copy = line(far, near, size, flags);
-        EXPECT_EQ(explain(copy, near.stream()).relay_obstacle, FERRY_OBSTACLE_NONE) << "it counts as no access";
-        EXPECT_OK(ferry_copy_async(counted.get(), &copy, near.stream(), nullptr, nullptr));
+        EXPECT_EQ(explain(copy, near.stream(), options).relay_obstacle, FERRY_OBSTACLE_NONE)
+            << "it counts as no access";
+        EXPECT_OK(ferry_copy_async(counted.get(), &copy, options, near.stream(), nullptr, nullptr));
         near.wait();
     }
     EXPECT_OK(raw().cuCtxDisablePeerAccess(there));
@@ -380,7 +380,7 @@ TEST_F(relayed, slots_are_released_in_a_context_that_exists) {
     const std::uint64_t size = 2 * megabyte;
     const station near(there, size), far(last, size);
     const ferry_copy_desc copy = line(far, near, size);
-    ASSERT_OK(ferry_copy_async(instance.get(), &copy, near.stream(), nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, by_relay, near.stream(), nullptr, nullptr));
     near.wait();
     driver.reset_counts();
     {
@@ -422,13 +422,13 @@ TEST_F(relayed, a_prepared_copy_is_refused_in_a_graph_and_nothing_is_captured) {
     far.write(bytes(size));
     const ferry_copy_desc copy = line(far, near, size);
     ferry_prepared *prepared = nullptr;
-    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, 0, near.stream(), &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_create(counted.get(), &copy, 1, by_relay, near.stream(), &prepared, nullptr));
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamBeginCapture(near.stream(), CU_STREAM_CAPTURE_MODE_RELAXED));
-    EXPECT_EQ(ferry_prepared_launch(prepared, near.stream(), nullptr), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(ferry_prepared_launch(prepared, nullptr, near.stream(), nullptr, nullptr), FERRY_ERROR_ROUTE);
     ASSERT_OK(raw().cuStreamEndCapture(near.stream(), &graph));
     ASSERT_OK(raw().cuGraphDestroy(graph));
-    ASSERT_OK(ferry_prepared_launch(prepared, near.stream(), nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, near.stream(), nullptr, nullptr));
     near.wait();
     EXPECT_TRUE(far.read() == sent);
     ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
@@ -447,7 +447,8 @@ TEST_F(relayed, a_copy_of_a_batch_is_refused_while_all_lanes_are_active) {
             shut.hold(near[i].stream());
         for (int i = 0; i < relays_at_once + 2; ++i) {
             const ferry_copy_desc copy = line(far, near[i], size);
-            const std::int32_t status = ferry_copy_batch_async(counted.get(), &copy, 1, 0, near[i].stream(), nullptr);
+            const std::int32_t status =
+                ferry_copy_batch_async(counted.get(), &copy, 1, by_relay, near[i].stream(), nullptr, nullptr);
             EXPECT_EQ(status, i < relays_at_once ? FERRY_SUCCESS : FERRY_ERROR_LIMIT) << i;
         }
     }
@@ -476,17 +477,16 @@ TEST_F(relayed, a_context_that_dies_meanwhile_is_reported_although_the_stream_co
             copy.source.address = is_source ? doomed.allocate(size) : other.address();
             copy.destination.address = is_source ? other.address() : doomed.allocate(size);
             copy.width = size;
-            copy.flags = FERRY_COPY_BY_RELAY;
             const made_current in(own);
             doomed.arm();
             std::int32_t status = FERRY_SUCCESS;
             if (is_synchronous) {
-                status = ferry_copy(instance.get(), &copy, nullptr);
+                status = ferry_copy(instance.get(), &copy, by_relay, nullptr);
             } else {
                 ferry_ticket *ticket = nullptr;
                 {
                     const gate held(other.stream());
-                    ASSERT_OK(ferry_copy_async(instance.get(), &copy, other.stream(), &ticket, nullptr));
+                    ASSERT_OK(ferry_copy_async(instance.get(), &copy, by_relay, other.stream(), &ticket, nullptr));
                 }
                 status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
                 EXPECT_OK(ferry_ticket_release(ticket, nullptr));

@@ -2,10 +2,10 @@
 #include <functional>
 #include <random>
 
-#include "copy/shape.h"
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/sanitizer.h"
 #include "support/test_place.h"
@@ -19,18 +19,26 @@ constexpr place_kind out_of_reach[] = {place_kind::pageable, place_kind::pool_of
 
 bool is_on_host(place_kind kind) { return kind == place_kind::pinned || kind == place_kind::registered; }
 
-ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy, CUstream stream) {
+ferry_explanation explain(ferry_instance *instance, const ferry_copy_desc &copy, CUstream stream,
+                          const how &options = {}) {
     ferry_explanation told = {};
     told.struct_size = sizeof told;
-    EXPECT_OK(ferry_copy_explain_async(instance, &copy, stream, &told, nullptr));
+    EXPECT_OK(ferry_copy_explain_async(instance, &copy, options, stream, &told, nullptr));
     return told;
 }
 
 class routes : public counted_test {
 protected:
     routes() { kernels = FERRY_KERNELS_AT_OPEN; } // loading would wait for held work
-    std::int32_t copy_async(const ferry_copy_desc &copy, ferry_error_info *error = nullptr) {
-        return ferry_copy_async(counted.get(), &copy, stream, nullptr, error);
+    std::int32_t copy_async(const ferry_copy_desc &copy, const how &options, ferry_error_info *error = nullptr) {
+        return ferry_copy_async(counted.get(), &copy, options, stream, nullptr, error);
+    }
+    void expect_no_kernel_for(const ferry_copy_desc &copy, std::int32_t obstacle) {
+        ferry_error_info error = new_error();
+        expect_refusal(copy_async(copy, by_kernel, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_OPTIONS,
+                       FERRY_FIELD_ROUTE);
+        EXPECT_EQ(error.numbers, FERRY_NUMBERS_OBSTACLE);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(obstacle)) << describe(error);
     }
 };
 
@@ -58,14 +66,14 @@ TEST_F(routes, a_kernel_moves_the_bytes_that_the_reference_moves) {
                     const box at = {between(0, 40), between(0, 5), between(0, 1)},
                               onto = {between(0, 40), between(0, 5), between(0, 1)};
                     const std::uint64_t width = between(1, 250), height = between(1, 15), depth = between(1, 3);
-                    ferry_copy_desc copy =
+                    const ferry_copy_desc copy =
                         describe_copy(source.describe(statement::any, at), destination.describe(statement::any, onto),
                                       width, height, depth);
-                    copy.flags = FERRY_COPY_BY_KERNEL;
                     ferry_error_info error = new_error();
                     const bool is_synchronous = between(0, 1);
                     driver.reset_counts();
-                    ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, &error) : copy_async(copy, &error))
+                    ASSERT_OK(is_synchronous ? ferry_copy(counted.get(), &copy, by_kernel, &error)
+                                             : copy_async(copy, by_kernel, &error))
                         << describe(error);
                     EXPECT_EQ(driver.calls("cuLaunchKernel"), 1);
                     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
@@ -83,19 +91,14 @@ TEST_F(routes, a_forced_kernel_that_cannot_serve_is_refused_with_the_reason) {
     test_place device(place_kind::device, shape), pinned(place_kind::pinned, shape), other(place_kind::pinned, shape);
     const auto expect = [&](test_place &from, test_place &to, std::int32_t obstacle) {
         SCOPED_TRACE(testing::Message() << name_of(from.kind()) << " to " << name_of(to.kind()));
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
-        copy.flags = FERRY_COPY_BY_KERNEL;
-        ferry_error_info error = new_error();
+        const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
         driver.reset_counts();
-        expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-        EXPECT_EQ(error.value, static_cast<std::uint64_t>(obstacle)) << describe(error);
+        expect_no_kernel_for(copy, obstacle);
         EXPECT_EQ(driver.calls("cuLaunchKernel") + driver.calls_beginning("cuMemcpy"), 0);
-        copy.flags = FERRY_COPY_URGENT; // only a wish
-        ferry_explanation told = {};
-        told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        const how wish = urgent; // forces no route
+        const ferry_explanation told = explain(counted.get(), copy, stream, wish);
         EXPECT_NE(told.route, FERRY_ROUTE_KERNEL);
-        EXPECT_OK(copy_async(copy));
+        EXPECT_OK(copy_async(copy, wish));
         // One kernel shows that there is room for the other.
         EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_STAGED ? 2 : 0);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -120,10 +123,7 @@ TEST_F(routes, the_driver_copies_a_box_that_exceeds_its_allocation) {
     copy.width = 64;
     copy.height = 64;
     copy.source.row_pitch = copy.destination.row_pitch = 4096;
-    copy.flags = FERRY_COPY_BY_KERNEL;
-    ferry_error_info error = new_error();
-    expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_BEYOND));
+    expect_no_kernel_for(copy, FERRY_OBSTACLE_BEYOND);
 }
 
 TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
@@ -135,38 +135,35 @@ TEST_F(routes, no_kernel_writes_memory_that_the_device_may_only_read) {
     copy.source.address = memory;
     copy.destination.address = reinterpret_cast<std::uintptr_t>(bytes);
     copy.width = 64;
-    copy.flags = FERRY_COPY_BY_KERNEL;
-    ferry_error_info error = new_error();
-    expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_ROUTE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_READ_ONLY)) << describe(error);
+    expect_no_kernel_for(copy, FERRY_OBSTACLE_READ_ONLY);
     std::swap(copy.source, copy.destination); // but reading it is allowed
-    EXPECT_OK(copy_async(copy, &error)) << describe(error);
+    ferry_error_info error = new_error();
+    EXPECT_OK(copy_async(copy, by_kernel, &error)) << describe(error);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(ferry_host_unregister(counted.get(), bytes, nullptr));
 }
 
-TEST_F(routes, the_flags_of_a_copy_override_the_flags_of_the_instance) {
+TEST_F(routes, the_options_of_a_copy_replace_the_options_of_the_instance) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     ferry_options options = driver.options();
-    options.copy_flags = FERRY_COPY_BY_KERNEL;
+    options.copy_options = by_kernel;
     const instance_owner instance = open_or_fail(options);
     const grid shape = {.width = 64, .height = 4};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
-    const auto launches = [&](std::uint32_t flags) {
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
-        copy.flags = flags;
+    const auto launches = [&](const how &of_the_copy) {
+        const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
         driver.reset_counts();
-        EXPECT_OK(ferry_copy_async(instance.get(), &copy, stream, nullptr, nullptr));
+        EXPECT_OK(ferry_copy_async(instance.get(), &copy, of_the_copy, stream, nullptr, nullptr));
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         return driver.calls("cuLaunchKernel");
     };
-    EXPECT_EQ(launches(0), 1);
-    EXPECT_EQ(launches(FERRY_COPY_BY_DRIVER), 0);
-    EXPECT_EQ(launches(FERRY_COPY_NO_KERNELS), 0);
-    EXPECT_EQ(launches(FERRY_COPY_DEFAULT), 0) << "the driver copies three rows unless a flag requests a kernel";
+    EXPECT_EQ(launches({}), 1);
+    EXPECT_EQ(launches(by_driver), 0);
+    EXPECT_EQ(launches(no_kernels), 0) << "the route of the instance does not apply";
+    EXPECT_EQ(launches(ordinary), 0) << "the driver copies three rows unless the options request a kernel";
     driver.reset_counts();
-    EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr));
-    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms use the flags of the instance";
+    EXPECT_OK(ferry_copy_bytes(instance.get(), to.address(), from.address(), 64, nullptr, nullptr));
+    EXPECT_EQ(driver.calls("cuLaunchKernel"), 1) << "the short forms use the options of the instance";
 }
 
 // The tests' own instances plan as on a GPU (support/gpu_profile.h).
@@ -196,7 +193,7 @@ TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_wou
     };
     const auto explain_at_once = [&](const ferry_copy_desc &copy) {
         ferry_explanation told = new_explanation();
-        EXPECT_OK(ferry_copy_explain(ferry.get(), &copy, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain(ferry.get(), &copy, nullptr, &told, nullptr));
         return told;
     };
     for_each_copy([&](const ferry_copy_desc &copy) {
@@ -243,75 +240,52 @@ TEST_F(routes, the_software_driver_copies_every_piece_of_pageable_memory_itself_
         to.push_back(reinterpret_cast<std::uintptr_t>(received.data()) + i * size);
     }
     driver.reset_counts();
-    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), there.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), there.data(), from.data(), sizes.data(), count, nullptr, stream,
+                                      nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), to.data(), there.data(), sizes.data(), count, 0, stream, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), to.data(), there.data(), sizes.data(), count, nullptr, stream,
+                                      nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     for (std::uint64_t i = 0; i < count; ++i)
         ASSERT_TRUE(std::equal(&sent[i * size], &sent[i * size] + sizes[i], &received[i * size])) << i;
 }
 
-TEST_F(routes, flags_that_contradict_each_other_or_are_undefined_are_refused) {
-    const grid shape = {.width = 64, .height = 4};
-    test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
-    std::vector<std::uint32_t> refused = {
-        FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_RELAY,
-        FERRY_COPY_BY_STAGING | FERRY_COPY_BY_KERNEL, FERRY_COPY_NO_KERNELS | FERRY_COPY_BY_KERNEL};
-    for (int bit = 0; bit < 32; ++bit)
-        if (const std::uint32_t flag = 1u << bit; !(known_copy_flags & flag)) refused.push_back(flag);
-    EXPECT_GT(refused.size(), 4u);
-    for (const std::uint32_t flags : refused) {
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
-        copy.flags = flags;
-        ferry_error_info error = new_error();
-        expect_refusal(copy_async(copy, &error), error, FERRY_ERROR_FLAGS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS);
-        EXPECT_EQ(error.value, flags);
-        ferry_options options = driver.options();
-        options.copy_flags = flags;
-        ferry_instance *instance = nullptr;
-        expect_refusal(ferry_open(&options, &instance, &error), error, FERRY_ERROR_FLAGS, FERRY_SIDE_OPTIONS,
-                       FERRY_FIELD_FLAGS);
-    }
-}
-
 TEST_F(routes, an_explanation_names_the_call_the_multiprocessors_and_both_times) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
-    int by_kernel = 0, by_driver = 0;
+    int kernel_copies = 0, driver_copies = 0;
     for (const place_kind from : {place_kind::pinned, place_kind::device})
         for (const std::uint64_t width : {4u, 64u, 4096u})
-            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_KERNEL | 2u << 16,
-                                              FERRY_COPY_BY_DRIVER, FERRY_COPY_URGENT, FERRY_COPY_NO_KERNELS}) {
+            for (const how &options : {how(), by_kernel, by_kernel | max_sms(2), by_driver, urgent, no_kernels}) {
                 const grid shape = {.width = width, .height = 300, .row_pitch = 2 * width};
                 test_place source(from, shape), destination(place_kind::device, {.width = width, .height = 300});
                 source.fill(width);
-                ferry_copy_desc copy =
+                const ferry_copy_desc copy =
                     describe_copy(source.describe(statement::any), destination.describe(statement::any), width, 300);
-                copy.flags = flags;
-                SCOPED_TRACE(testing::Message() << name_of(from) << ", rows of " << width << ", flags " << flags);
-                const ferry_explanation told = explain(counted.get(), copy, stream);
+                SCOPED_TRACE(testing::Message() << name_of(from) << ", rows of " << width << ", " << options);
+                const ferry_explanation told = explain(counted.get(), copy, stream, options);
                 driver.reset_counts();
-                ASSERT_OK(copy_async(copy));
+                ASSERT_OK(copy_async(copy, options));
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 EXPECT_EQ(driver.calls(told.driver_call), 1) << told.driver_call;
                 EXPECT_EQ(driver.calls("cuLaunchKernel"), told.route == FERRY_ROUTE_KERNEL);
                 EXPECT_EQ(told.max_sms != 0, told.route == FERRY_ROUTE_KERNEL);
                 EXPECT_GT(told.driver_ns, 0u);
                 EXPECT_EQ(told.kernel_ns == 0, told.kernel_obstacle != FERRY_OBSTACLE_NONE);
-                EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, flags == FERRY_COPY_NO_KERNELS);
-                if (flags >> 16) {
+                EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_FORBIDDEN, options == no_kernels);
+                if (options.has(max_sms(2))) {
                     EXPECT_LE(told.max_sms, 2u);
                 }
-                if (flags == 0) {
+                if (!options) {
                     EXPECT_EQ(told.route == FERRY_ROUTE_KERNEL, told.kernel_ns * 21 / 20 < told.driver_ns);
                 }
-                if (flags & (FERRY_COPY_BY_KERNEL | FERRY_COPY_URGENT)) {
+                if (options.has(by_kernel) || options.has(urgent)) {
                     EXPECT_EQ(told.route, FERRY_ROUTE_KERNEL);
                 }
-                ++(told.route == FERRY_ROUTE_KERNEL ? by_kernel : by_driver);
+                ++(told.route == FERRY_ROUTE_KERNEL ? kernel_copies : driver_copies);
             }
-    EXPECT_GT(by_kernel, 0);
-    EXPECT_GT(by_driver, 0);
+    EXPECT_GT(kernel_copies, 0);
+    EXPECT_GT(driver_copies, 0);
 }
 
 TEST_F(routes, a_kernel_makes_an_urgent_contiguous_copy_in_stream_order) {
@@ -322,13 +296,13 @@ TEST_F(routes, a_kernel_makes_an_urgent_contiguous_copy_in_stream_order) {
         test_place &from = to_device ? host : device, &to = to_device ? device : host;
         from.fill(1);
         to.fill(2);
-        ferry_copy_desc copy = describe_copy(from.describe(statement::stated), to.describe(statement::stated), size);
-        copy.flags = FERRY_COPY_URGENT;
+        const ferry_copy_desc copy =
+            describe_copy(from.describe(statement::stated), to.describe(statement::stated), size);
         const bytes before = to.picture();
         driver.reset_counts();
         {
             gate held(stream);
-            ASSERT_OK(copy_async(copy));
+            ASSERT_OK(copy_async(copy, urgent));
             EXPECT_EQ(to.read(), before) << "not before the earlier work on its stream";
         }
         ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -342,11 +316,10 @@ TEST_F(routes, a_kernel_copy_is_captured_and_replayed) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     const grid shape = {.width = 40, .height = 50, .row_pitch = 80};
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
-    ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 33, 50);
-    copy.flags = FERRY_COPY_BY_KERNEL;
+    const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 33, 50);
     const instance_owner fresh = open_or_fail(driver.options()); // loads its kernels within the capture
     captured_graph graph(stream);
-    EXPECT_OK(ferry_copy_async(fresh.get(), &copy, stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_async(fresh.get(), &copy, by_kernel, stream, nullptr, nullptr));
     graph.end();
     for (const std::uint64_t seed : {1u, 2u}) {
         from.fill(seed);
@@ -366,10 +339,9 @@ TEST_F(routes, kernels_are_loaded_at_the_time_the_options_choose) {
         EXPECT_EQ(driver.calls("cuLibraryLoadData"), kernels == FERRY_KERNELS_AT_OPEN);
         const grid shape = {.width = 64, .height = 4};
         test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
-        copy.flags = FERRY_COPY_BY_KERNEL;
+        const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
         for (int round = 0; round < 2; ++round)
-            EXPECT_EQ(expected, ferry_copy(instance.get(), &copy, nullptr));
+            EXPECT_EQ(expected, ferry_copy(instance.get(), &copy, by_kernel, nullptr));
         EXPECT_EQ(driver.calls("cuLibraryLoadData"), kernels != FERRY_KERNELS_NONE) << "once";
     };
     if (has_kernels()) {
@@ -391,15 +363,14 @@ TEST_F(routes, a_failed_launch_is_reported_and_moves_nothing) {
     test_place from(place_kind::pinned, shape), to(place_kind::device, shape);
     from.fill(1);
     to.fill(2);
-    ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
-    copy.flags = FERRY_COPY_BY_KERNEL;
-    ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+    const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 48, 3);
+    ASSERT_OK(ferry_copy(counted.get(), &copy, by_kernel, nullptr));
     to.fill(3);
     driver.fail("cuLaunchKernel", CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES);
-    EXPECT_EQ(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, copy_async(copy));
+    EXPECT_EQ(FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES, copy_async(copy, by_kernel));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(to.read(), to.picture());
-    EXPECT_OK(copy_async(copy));
+    EXPECT_OK(copy_async(copy, by_kernel));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
 }
 

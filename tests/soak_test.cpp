@@ -27,6 +27,7 @@
 #include "support/captured_graph.h"
 #include "support/dice.h"
 #include "support/ferry_array.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -129,14 +130,11 @@ struct drawn_copy {
     station *from, *to;
     box from_at, to_at;
     std::uint64_t width, height, depth;
-    std::uint32_t flags = 0;
-    statement how = statement::stated;
+    how options;
+    statement stated = statement::stated;
 
     ferry_copy_desc describe() const {
-        ferry_copy_desc copy =
-            describe_copy(from->describe(how, from_at), to->describe(how, to_at), width, height, depth);
-        copy.flags = flags;
-        return copy;
+        return describe_copy(from->describe(stated, from_at), to->describe(stated, to_at), width, height, depth);
     }
     void apply() const {
         for (std::uint64_t z = 0; z < depth; ++z)
@@ -318,25 +316,20 @@ private:
         for (box *const at : {&drawn.from_at, &drawn.to_at})
             *at = {random_.up_to((extent_.width - drawn.width) / unit_) * unit_,
                    random_.up_to(extent_.height - drawn.height), random_.up_to(extent_.depth - drawn.depth)};
-        drawn.how = random_.one_in(2) ? statement::stated : statement::any;
+        drawn.stated = random_.one_in(2) ? statement::stated : statement::any;
         const bool may_be_staged = drawn.from->is_pageable() || drawn.to->is_pageable();
-        constexpr std::uint32_t for_all[] = {0, 0, 0, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS},
-                                for_staged[] = {0,
-                                                0,
-                                                0,
-                                                FERRY_COPY_URGENT,
-                                                FERRY_COPY_BY_STAGING,
-                                                FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MAX_SMS_SHIFT};
-        drawn.flags =
+        static constexpr how for_all[] = {{}, {}, {}, urgent, by_driver, no_kernels},
+                             for_staged[] = {{}, {}, {}, urgent, by_staging, by_staging | max_sms(1)};
+        drawn.options =
             is_to_be_staged || (may_be_staged && !random_.one_in(8)) ? random_.of(for_staged) : random_.of(for_all);
-        if (drawn.from->is_registered_in_part() || drawn.to->is_registered_in_part())
-            drawn.flags &= ~FERRY_COPY_BY_STAGING; // all of the copied part may be registered
+        const bool may_be_registered = drawn.from->is_registered_in_part() || drawn.to->is_registered_in_part();
+        if (may_be_registered && drawn.options.has(by_staging)) drawn.options = max_sms(1);
         return drawn;
     }
 
     void copy() {
         const drawn_copy drawn = draw(random_.one_in(2));
-        const bool is_read_by_driver = drawn.flags & (FERRY_COPY_BY_DRIVER | FERRY_COPY_NO_KERNELS);
+        const bool is_read_by_driver = drawn.options.has(by_driver) || drawn.options.has(no_kernels);
         // The driver may read inside the call what copies in flight still write.
         if (is_read_by_driver && drawn.from->is_pageable()) pass_the_stream();
         if (random_.one_in(4)) go_to(any_stream());
@@ -354,8 +347,8 @@ private:
             std::optional<made_current> elsewhere;
             const bool is_own = std::any_of(std::begin(own_), std::end(own_), [&](auto &one) { return *one == on_; });
             if (is_own && random_.one_in(4)) elsewhere.emplace(nullptr);
-            status = with_ticket ? ferry_copy_async(of_.ferry, &copy, on_, &ticket, &error)
-                                 : ferry_copy_async(of_.ferry, &copy, on_, nullptr, &error);
+            status = with_ticket ? ferry_copy_async(of_.ferry, &copy, drawn.options, on_, &ticket, &error)
+                                 : ferry_copy_async(of_.ferry, &copy, drawn.options, on_, nullptr, &error);
         }
         if (!is_success(status)) return fail(describe_failure(drawn, error));
         drawn.apply();
@@ -377,7 +370,7 @@ private:
     // Copies the parts of a box as a batch. Most of them are next to each other at neither end.
     void copy_many() {
         drawn_copy whole = draw(random_.one_in(2));
-        whole.flags = 0;
+        whole.options = {};
         const std::uint64_t columns = 1 + random_.up_to(whole.height > 1 ? 2 : 40),
                             bands = 1 + random_.up_to(std::min<std::uint64_t>(whole.height - 1, 30));
         const std::uint64_t step_x = (whole.width / unit_ + columns - 1) / columns * unit_,
@@ -401,7 +394,8 @@ private:
             copies.push_back(part.describe());
         tell("enqueueing a batch");
         ferry_error_info error = new_error();
-        const std::int32_t status = ferry_copy_batch_async(of_.ferry, copies.data(), copies.size(), 0, on_, &error);
+        const std::int32_t status =
+            ferry_copy_batch_async(of_.ferry, copies.data(), copies.size(), nullptr, on_, nullptr, &error);
         if (!is_success(status)) return fail(describe_failure(whole, error));
         for (const drawn_copy &part : parts) {
             part.apply();
@@ -419,7 +413,7 @@ private:
         if (!drawn.from->is_pageable() || drawn.from->is_registered_in_part()) return;
         pass_the_stream(); // earlier work of the lane may write the source
         if (random_.one_in(2)) hold_up();
-        drawn.flags = FERRY_COPY_SOURCE_READ;
+        drawn.options = read_in_the_call;
         enqueue(drawn, false);
         drawn.from->scribble(random_);
         of_.all.changed++;
@@ -432,7 +426,8 @@ private:
         tell("copying synchronously");
         const ferry_copy_desc copy = drawn.describe();
         ferry_error_info error = new_error();
-        if (!is_success(ferry_copy(of_.ferry, &copy, &error))) return fail(describe_failure(drawn, error));
+        if (!is_success(ferry_copy(of_.ferry, &copy, drawn.options, &error)))
+            return fail(describe_failure(drawn, error));
         drawn.apply();
         of_.all.copies++;
         of_.all.bytes += drawn.width * drawn.height * drawn.depth;
@@ -479,7 +474,7 @@ private:
                     drawn = draw(true);
                 const ferry_copy_desc copy = drawn.describe();
                 ferry_error_info error = new_error();
-                if (!is_success(ferry_copy_async(of_.ferry, &copy, *own_[1], nullptr, &error)))
+                if (!is_success(ferry_copy_async(of_.ferry, &copy, drawn.options, *own_[1], nullptr, &error)))
                     fail(describe_failure(drawn, error));
                 graph_->copies.push_back(drawn);
             }
@@ -613,7 +608,7 @@ private:
     }
     std::string describe_failure(const drawn_copy &drawn, const ferry_error_info &error) const {
         return describe(error) + ", of " + std::to_string(drawn.width) + " x " + std::to_string(drawn.height) + " x " +
-               std::to_string(drawn.depth) + " with flags " + std::to_string(drawn.flags) + " from " +
+               std::to_string(drawn.depth) + " with " + testing::PrintToString(drawn.options) + " from " +
                name_of(*drawn.from) + " to " + name_of(*drawn.to);
     }
 

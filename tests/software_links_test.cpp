@@ -11,6 +11,7 @@
 #include "ferry/ferry_software.h"
 #include "softdriver/softdriver.h"
 #include "support/gpu_profile.h"
+#include "support/how.h"
 
 namespace ferry::test {
 namespace {
@@ -251,7 +252,9 @@ protected:
             {"cuMemcpyBatchAsync", [&] { copy_in_batch(to, from); }},
             {"a graph", [&] { copy_in_graph(to, from); }},
             {"ferry_copy_bytes",
-             [&] { EXPECT_EQ(ferry_copy_bytes(ferry_, to.address, from.address, size, nullptr), FERRY_SUCCESS); }},
+             [&] {
+                 EXPECT_EQ(ferry_copy_bytes(ferry_, to.address, from.address, size, nullptr, nullptr), FERRY_SUCCESS);
+             }},
         };
         unsigned char seed = 0;
         for (const auto &one : forms) {
@@ -542,8 +545,7 @@ TEST_F(software_links, fills_and_kernels_over_lossy_links_change_nothing_at_the_
             copy.destination.address = to;
             copy.width = size;
             copy.height = copy.depth = 1;
-            copy.flags = FERRY_COPY_BY_KERNEL;
-            EXPECT_EQ(ferry_copy_async(ferry_, &copy, stream_, nullptr, nullptr), FERRY_SUCCESS);
+            EXPECT_EQ(ferry_copy_async(ferry_, &copy, by_kernel, stream_, nullptr, nullptr), FERRY_SUCCESS);
             EXPECT_DONE(cu_.cuStreamSynchronize(stream_));
         };
         write(near, of_near);

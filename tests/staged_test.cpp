@@ -19,6 +19,7 @@
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/huge_pages.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
@@ -1119,7 +1120,7 @@ TEST_F(staged, work_of_one_instance_that_runs_in_submit_of_another_gets_a_thread
     program_threads jobs(1);
     jobs.is_full = [](int nth) { return nth == 2; };
     ferry_options options = options_under_test();
-    options.copy_flags = FERRY_COPY_BY_STAGING;
+    options.copy_options = by_staging;
     options.staging =
         FERRY_STAGING_AT_OPEN;   // the second instance's first copy would wait for the first instance's copy
     options.staging_threads = 1; // so that a copy requests one thread
@@ -1132,10 +1133,10 @@ TEST_F(staged, work_of_one_instance_that_runs_in_submit_of_another_gets_a_thread
     const auto source = reinterpret_cast<std::uintptr_t>(from.data());
     const test_stream of_first, of_second;
     jobs.hold(true);
-    ASSERT_OK(ferry_copy_bytes_async(first.get(), device, source, size, of_first, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(first.get(), device, source, size, nullptr, of_first, nullptr, nullptr));
     while (jobs.submitted < 1)
         std::this_thread::yield();
-    ASSERT_OK(ferry_copy_bytes_async(second.get(), device + size, source, size, of_second, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(second.get(), device + size, source, size, nullptr, of_second, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(of_first)); // its work ran in the second call of submit
     EXPECT_EQ(jobs.jobs_waiting(), 1);
     jobs.hold(false);

@@ -57,7 +57,8 @@ TEST_F(streams, the_software_driver_refuses_handles_that_are_not_its_own) {
               FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_CONTEXT));
     EXPECT_EQ(ferry_stream_destroy(basic.get(), stream, nullptr), invalid_handle);
     test_place source(place_kind::pinned, {.width = 64}), destination(place_kind::device, {.width = 64});
-    EXPECT_EQ(ferry_copy_bytes_async(basic.get(), destination.address(), source.address(), 64, stream, nullptr),
+    EXPECT_EQ(ferry_copy_bytes_async(basic.get(), destination.address(), source.address(), 64, nullptr, stream, nullptr,
+                                     nullptr),
               invalid_handle);
 }
 
@@ -69,10 +70,12 @@ TEST_F(streams, an_event_orders_two_streams) {
         back(place_kind::pinned, {.width = size});
     for (std::uint64_t seed = 1; seed <= 10; ++seed) {
         source.fill(seed);
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), source.address(), size, first, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), middle.address(), source.address(), size, nullptr, first, nullptr,
+                                         nullptr));
         ASSERT_OK(ferry_event_record(basic.get(), event, first, nullptr));
         ASSERT_OK(ferry_stream_wait_event(basic.get(), second, event, nullptr));
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), back.address(), middle.address(), size, second, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), back.address(), middle.address(), size, nullptr, second, nullptr,
+                                         nullptr));
         ASSERT_OK(ferry_stream_synchronize(basic.get(), second, nullptr));
         ASSERT_EQ(back.read(), source.picture());
     }
@@ -94,7 +97,8 @@ TEST_F(streams, and_events_report_whether_they_are_done_and_events_measure_time)
     gate held(stream);
     ASSERT_OK(ferry_event_record(basic.get(), start, stream, nullptr));
     for (int i = 0; i < 4; ++i)
-        ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), source.address(), size, stream, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(basic.get(), device.address(), source.address(), size, nullptr, stream,
+                                         nullptr, nullptr));
     ASSERT_OK(ferry_event_record(basic.get(), end, stream, nullptr));
     EXPECT_OK(ferry_stream_query(basic.get(), stream, &done, nullptr));
     EXPECT_EQ(done, 0);
@@ -173,7 +177,8 @@ TEST_F(streams, of_another_device_can_be_waited_for_whatever_context_is_current)
     CUevent_st *const event = new_event(0, 1);
     test_place memory(place_kind::device, {.width = 1 << 20}, 1), host(place_kind::pinned, {.width = 1 << 20});
     host.fill(3);
-    EXPECT_OK(ferry_copy_bytes_async(basic.get(), memory.address(), host.address(), 1 << 20, far, nullptr));
+    EXPECT_OK(
+        ferry_copy_bytes_async(basic.get(), memory.address(), host.address(), 1 << 20, nullptr, far, nullptr, nullptr));
     EXPECT_OK(ferry_event_record(basic.get(), event, far, nullptr));
     EXPECT_OK(ferry_stream_wait_event(basic.get(), near, event, nullptr));
     EXPECT_OK(ferry_stream_synchronize(basic.get(), near, nullptr));
@@ -203,8 +208,8 @@ TEST_F(streams, tickets_and_notifications_follow_batches_and_fills) {
     info.struct_size = sizeof info;
     {
         const gate held(stream);
-        ASSERT_OK(
-            ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+        ASSERT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, nullptr, stream,
+                                          nullptr, nullptr));
         ASSERT_OK(ferry_ticket_create(basic.get(), stream, &ticket, nullptr));
         ASSERT_OK(ferry_stream_notify(
             basic.get(), stream,

@@ -109,26 +109,24 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
     ferry_instance *ferry = nullptr;
 
     const auto wait = [&] { EXPECT_OK(raw().cuStreamSynchronize(stream)); };
-    const auto line = [&](std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags) {
-        return [&, to, from, size, flags] {
+    const auto line = [&](std::uint64_t to, std::uint64_t from, std::uint64_t size, const how &options = {}) {
+        return [&, to, from, size, options] {
             ferry_copy_desc copy = {};
             copy.destination.address = to;
             copy.source.address = from;
             copy.width = size;
-            copy.flags = flags;
-            EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr, nullptr));
+            EXPECT_OK(ferry_copy_async(ferry, &copy, options, stream, nullptr, nullptr));
             wait();
         };
     };
-    const auto rows = [&](std::uint64_t to, std::uint64_t from, std::uint32_t flags) {
-        return [&, to, from, flags] {
+    const auto rows = [&](std::uint64_t to, std::uint64_t from, const how &options) {
+        return [&, to, from, options] {
             ferry_copy_desc copy = {};
             copy.destination.address = to;
             copy.source.address = from;
             copy.width = 64, copy.height = 200;
             copy.source.row_pitch = 128, copy.destination.row_pitch = 256;
-            copy.flags = flags;
-            EXPECT_OK(ferry_copy_async(ferry, &copy, stream, nullptr, nullptr));
+            EXPECT_OK(ferry_copy_async(ferry, &copy, options, stream, nullptr, nullptr));
             wait();
         };
     };
@@ -180,37 +178,35 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
                 copies[i].width = 24, copies[i].height = 8;
                 copies[i].source.row_pitch = copies[i].destination.row_pitch = 64;
             }
-            EXPECT_OK(ferry_copy_batch_async(ferry, copies.data(), count, 0, stream, nullptr));
+            EXPECT_OK(ferry_copy_batch_async(ferry, copies.data(), count, nullptr, stream, nullptr, nullptr));
             wait();
         };
     };
 
     std::vector<work> all = {
-        {"pinned line to the device", driver_up(pinned.data(), large), line(device, at(pinned.data()), large, 0)},
-        {"device line to pinned", driver_down(pinned.data(), large), line(at(pinned.data()), device, large, 0)},
+        {"pinned line to the device", driver_up(pinned.data(), large), line(device, at(pinned.data()), large)},
+        {"device line to pinned", driver_down(pinned.data(), large), line(at(pinned.data()), device, large)},
         {"device line",
          [&] {
              EXPECT_OK(raw().cuMemcpyDtoDAsync(device, device + large, large, stream));
              wait();
          },
-         line(device, device + large, large, 0)},
+         line(device, device + large, large)},
         {"pageable line to the device, by the driver", driver_up(pageable.data(), large),
-         line(device, at(pageable.data()), large, FERRY_COPY_BY_DRIVER)},
+         line(device, at(pageable.data()), large, by_driver)},
         {"pageable line to the device, staged", driver_up(pageable.data(), large),
-         line(device, at(pageable.data()), large, FERRY_COPY_BY_STAGING)},
+         line(device, at(pageable.data()), large, by_staging)},
         {"device line to pageable, staged", driver_down(pageable.data(), large),
-         line(at(pageable.data()), device, large, FERRY_COPY_BY_STAGING)},
+         line(at(pageable.data()), device, large, by_staging)},
         {"pageable line, staged without a kernel", driver_up(pageable.data(), large),
-         line(device, at(pageable.data()), large, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS)},
+         line(device, at(pageable.data()), large, by_staging | no_kernels)},
         {"pageable line, read in the call", driver_up(pageable.data(), large),
-         line(device, at(pageable.data()), large, FERRY_COPY_SOURCE_READ)},
+         line(device, at(pageable.data()), large, read_in_the_call)},
         {"pageable line, synchronous", [&] { EXPECT_OK(raw().cuMemcpyHtoD(device, pageable.data(), large)); },
-         [&] { EXPECT_OK(ferry_copy_bytes(ferry, device, at(pageable.data()), large, nullptr)); }},
-        {"pinned rows by the driver", driver_rows(pinned.data()),
-         rows(device, at(pinned.data()), FERRY_COPY_BY_DRIVER)},
-        {"pinned rows by a kernel", driver_rows(pinned.data()), rows(device, at(pinned.data()), FERRY_COPY_BY_KERNEL)},
-        {"pageable rows, staged", driver_rows(pageable.data()),
-         rows(device, at(pageable.data()), FERRY_COPY_BY_STAGING)},
+         [&] { EXPECT_OK(ferry_copy_bytes(ferry, device, at(pageable.data()), large, nullptr, nullptr)); }},
+        {"pinned rows by the driver", driver_rows(pinned.data()), rows(device, at(pinned.data()), by_driver)},
+        {"pinned rows by a kernel", driver_rows(pinned.data()), rows(device, at(pinned.data()), by_kernel)},
+        {"pageable rows, staged", driver_rows(pageable.data()), rows(device, at(pageable.data()), by_staging)},
         {"few pinned pieces", driver_up(pinned.data(), piece), pieces(pinned.data(), few)},
         {"many pinned pieces", driver_up(pinned.data(), piece), pieces(pinned.data(), many)},
         {"many pageable pieces", driver_up(pageable.data(), piece), pieces(pageable.data(), many)},
@@ -219,8 +215,8 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
         {"prepared pieces", driver_up(pinned.data(), piece),
          [&, batch = pieces_of(pinned.data(), many)] {
              ferry_prepared *prepared = nullptr;
-             EXPECT_OK(batch.prepare(ferry, stream, FERRY_BATCH_UPDATABLE, &prepared));
-             EXPECT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+             EXPECT_OK(batch.prepare(ferry, stream, updatable, &prepared));
+             EXPECT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
              wait();
              EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
          }},
@@ -235,7 +231,7 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
              ferry_place to = {};
              to.address = device;
              ferry_fill_desc_init(&fill, &to, large, 1, 1, &value, 1);
-             EXPECT_OK(ferry_fill_async(ferry, &fill, stream, nullptr));
+             EXPECT_OK(ferry_fill_async(ferry, &fill, nullptr, stream, nullptr, nullptr));
              wait();
          }},
         {"a ticket", driver_up(pageable.data(), large),
@@ -244,9 +240,8 @@ void with_all_work(const std::function<void(ferry_instance *&, const std::vector
              copy.destination.address = device;
              copy.source.address = at(pageable.data());
              copy.width = large;
-             copy.flags = FERRY_COPY_BY_STAGING;
              ferry_ticket *ticket = nullptr;
-             EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
+             EXPECT_OK(ferry_copy_async(ferry, &copy, by_staging, stream, &ticket, nullptr));
              EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
              EXPECT_OK(ferry_ticket_release(ticket, nullptr));
          }},
@@ -359,7 +354,7 @@ TEST_F(threads, a_cancellation_that_is_disabled_waits_until_the_calls_have_retur
             EXPECT_EQ(state, PTHREAD_CANCEL_DISABLE);
         };
         ferry_options options = options_under_test();
-        options.copy_flags = FERRY_COPY_BY_STAGING;
+        options.copy_options = by_staging;
         ferry_instance *ferry = nullptr;
         ASSERT_OK(ferry_open(&options, &ferry, nullptr));
         expect_disabled();
@@ -372,11 +367,11 @@ TEST_F(threads, a_cancellation_that_is_disabled_waits_until_the_calls_have_retur
         ferry_copy_desc copy = {};
         copy.source.address = device, copy.destination.address = at(to), copy.width = size;
         ferry_ticket *ticket = nullptr;
-        EXPECT_OK(ferry_copy_async(ferry, &copy, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_copy_async(ferry, &copy, nullptr, stream, &ticket, nullptr));
         EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
         expect_disabled();
-        EXPECT_OK(ferry_copy_bytes(ferry, device, at(from), size, nullptr));
+        EXPECT_OK(ferry_copy_bytes(ferry, device, at(from), size, nullptr, nullptr));
         void *address = nullptr;
         EXPECT_OK(allocate_pinned(ferry, 32 << 20, 0, &address));
         EXPECT_OK(ferry_host_free(ferry, address, nullptr));

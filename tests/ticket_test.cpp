@@ -6,6 +6,7 @@
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 
@@ -25,15 +26,14 @@ protected:
         if (!has_kernels()) return;
         ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
     }
-    ferry_ticket *copy(std::uint64_t to, std::uint64_t from, CUstream on, std::uint32_t flags = 0) {
+    ferry_ticket *copy(std::uint64_t to, std::uint64_t from, CUstream on, const how &options = {}) {
         ferry_copy_desc desc = {};
         ferry_place_any(&desc.source, from);
         ferry_place_any(&desc.destination, to);
         desc.width = size;
-        desc.flags = flags;
         ferry_ticket *ticket = nullptr;
         ferry_error_info error = new_error();
-        EXPECT_OK(ferry_copy_async(counted.get(), &desc, on, &ticket, &error)) << describe(error);
+        EXPECT_OK(ferry_copy_async(counted.get(), &desc, options, on, &ticket, &error)) << describe(error);
         return ticket;
     }
     ferry_ticket *of_stream(CUstream on) {
@@ -66,16 +66,16 @@ TEST_F(tickets, a_wait_ends_after_its_time_out_and_loses_nothing) {
     pinned_memory pinned(size);
     std::memcpy(pinned.data(), pageable.data(), size);
     const device_memory staged(size), direct(size);
-    std::vector<std::uint32_t> flags = {FERRY_COPY_BY_DRIVER};
-    if (has_kernels()) flags.push_back(FERRY_COPY_BY_STAGING);
-    for (const std::uint32_t flag : flags) {
-        SCOPED_TRACE(flag);
-        const bool is_staged = flag == FERRY_COPY_BY_STAGING;
+    std::vector<how> routes = {by_driver};
+    if (has_kernels()) routes.push_back(by_staging);
+    for (const how &route : routes) {
+        SCOPED_TRACE(route);
+        const bool is_staged = route == by_staging;
         const device_memory &to = is_staged ? staged : direct;
         ferry_ticket *ticket = nullptr, *behind = nullptr;
         {
             gate held(stream);
-            ticket = copy(to, is_staged ? at(pageable.data()) : at(pinned.data()), stream, flag);
+            ticket = copy(to, is_staged ? at(pageable.data()) : at(pinned.data()), stream, route);
             behind = of_stream(stream);
             for (ferry_ticket *const one : {ticket, behind})
                 for (const std::int64_t timeout : {std::int64_t{0}, millisecond, 20 * millisecond}) {
@@ -121,10 +121,10 @@ TEST_F(tickets, a_wait_for_any_returns_the_first_ticket_that_is_done) {
     std::uint64_t index = 7;
     {
         gate held(stream);
-        blocked = copy(blocked_target, at(pageable.data()), stream, has_kernels() ? FERRY_COPY_BY_STAGING : 0);
+        blocked = copy(blocked_target, at(pageable.data()), stream, has_kernels() ? by_staging : how());
         EXPECT_EQ(FERRY_ERROR_NOT_READY, wait_any({blocked, blocked}, millisecond, index));
         EXPECT_EQ(0u, index);
-        free = copy(target, at(pageable.data()), other, has_kernels() ? FERRY_COPY_BY_STAGING : 0);
+        free = copy(target, at(pageable.data()), other, has_kernels() ? by_staging : how());
         later = of_stream(other);
         EXPECT_OK(wait_any({blocked, free, blocked}, FERRY_NO_TIMEOUT, index));
         EXPECT_EQ(1u, index);
@@ -193,7 +193,7 @@ TEST_F(tickets, an_empty_copy_is_done_for_every_kind_of_wait) {
     ferry_place_any(&desc.source, memory);
     ferry_place_any(&desc.destination, memory);
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(counted.get(), &desc, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &desc, nullptr, stream, &ticket, nullptr));
     std::uint64_t index = 7;
     EXPECT_OK(wait(ticket, 0));
     EXPECT_OK(wait_any({ticket}, 0, index));
@@ -214,11 +214,11 @@ TEST_F(tickets, a_stream_waits_for_a_staged_copy_that_is_behind_a_blocked_stream
     ASSERT_OK(raw().cuCtxSynchronize());
     {
         gate held(stream);
-        ferry_ticket *const ticket =
-            copy(middle, at(pageable.data()), stream, has_kernels() ? FERRY_COPY_BY_STAGING : 0);
+        ferry_ticket *const ticket = copy(middle, at(pageable.data()), stream, has_kernels() ? by_staging : how());
         ASSERT_OK(ferry_ticket_wait_async(ticket, later, nullptr)); // the host does not wait: the gate is closed
         release(ticket);
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(result.data()), middle, size, later, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), at(result.data()), middle, size, nullptr, later, nullptr, nullptr));
         EXPECT_EQ(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(later));
     }
     ASSERT_OK(raw().cuStreamSynchronize(later));
@@ -238,7 +238,8 @@ TEST_F(tickets, a_stream_of_another_device_waits_for_a_ticket) {
         ferry_ticket *const ticket = copy(middle, at(pageable.data()), stream);
         ASSERT_OK(ferry_ticket_wait_async(ticket, later, nullptr));
         release(ticket);
-        ASSERT_OK(ferry_copy_bytes_async(counted.get(), at(result.data()), middle, size, later, nullptr));
+        ASSERT_OK(
+            ferry_copy_bytes_async(counted.get(), at(result.data()), middle, size, nullptr, later, nullptr, nullptr));
         held.let_go();
         ASSERT_OK(ferry_stream_synchronize(counted.get(), later, nullptr));
     }

@@ -14,6 +14,7 @@
 #include "support/captured_graph.h"
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "system/threads.h"
 
@@ -92,7 +93,7 @@ bool has(const ferry_trace_event &event, int route) { return event.routes & 1u <
 
 TEST_F(traces, a_synchronous_copy_has_one_event) {
     const std::uint64_t before = clock_ns();
-    ASSERT_OK(ferry_copy_bytes(traced.get(), there, pinned, size, nullptr));
+    ASSERT_OK(ferry_copy_bytes(traced.get(), there, pinned, size, nullptr, nullptr));
     const std::vector<ferry_trace_event> events = told.all();
     ASSERT_EQ(events.size(), 1u);
     const ferry_trace_event &event = events[0];
@@ -114,7 +115,7 @@ TEST_F(traces, a_synchronous_copy_has_one_event) {
 
 TEST_F(traces, an_asynchronous_copy_has_another_event_once_it_has_completed) {
     gate held(stream);
-    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, nullptr, stream, nullptr, nullptr));
     std::vector<ferry_trace_event> events = told.all();
     ASSERT_EQ(events.size(), 1u);
     EXPECT_EQ(events[0].done_ns, 0u);
@@ -139,8 +140,8 @@ TEST_F(traces, all_phases_are_reported_by_default) {
     options.trace = hear;
     options.trace_user = &all;
     const instance_owner instance = open_or_fail(options);
-    ASSERT_OK(ferry_copy_bytes(instance.get(), there, pinned, size, nullptr));
-    ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes(instance.get(), there, pinned, size, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, nullptr, stream, nullptr, nullptr));
     for (int i = 0; i < 5000 && all.all().size() < 5; ++i)
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
     const std::vector<ferry_trace_event> events = all.all();
@@ -177,7 +178,7 @@ TEST_F(traces, callbacks_run_in_the_callers_context) {
     const instance_owner instance = open_or_fail(options);
     {
         const made_current none(nullptr);
-        ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, stream, nullptr));
+        ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, nullptr, stream, nullptr, nullptr));
     }
     EXPECT_EQ(contexts, (std::vector<CUcontext>{nullptr, nullptr}));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -192,7 +193,7 @@ TEST_F(traces, without_the_last_phase_a_call_costs_no_driver_event) {
     options.trace_phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN;
     instance_owner instance = open_or_fail(options);
     driver.reset_counts();
-    ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(instance.get(), there, pinned, size, nullptr, stream, nullptr, nullptr));
     EXPECT_EQ(driver.calls_beginning("cuEvent"), 0);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     instance.reset();
@@ -213,12 +214,12 @@ TEST_F(traces, every_kind_of_call_is_reported) {
     fill.pattern_size = 1;
     ferry_prepared *prepared = nullptr;
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_batch_async(traced.get(), copies, 2, 0, stream, nullptr));
-    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, 0, stream, nullptr));
-    ASSERT_OK(ferry_fill_async(traced.get(), &fill, stream, nullptr));
-    ASSERT_OK(ferry_copy_async(traced.get(), &copies[0], stream, &ticket, nullptr));
-    ASSERT_OK(ferry_prepared_create(traced.get(), copies, 2, 0, stream, &prepared, nullptr));
-    ASSERT_OK(ferry_prepared_launch(prepared, stream, nullptr));
+    ASSERT_OK(ferry_copy_batch_async(traced.get(), copies, 2, nullptr, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, nullptr, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_fill_async(traced.get(), &fill, nullptr, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(traced.get(), &copies[0], nullptr, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_prepared_create(traced.get(), copies, 2, nullptr, stream, &prepared, nullptr));
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
     const std::vector<ferry_trace_event> events = this->events(10);
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
@@ -252,30 +253,28 @@ TEST_F(traces, every_kind_of_call_is_reported) {
 TEST_F(traces, the_route_is_the_one_that_was_taken) {
     ferry_copy_desc copy = line(number(pageable.data()), there, size);
     struct {
-        std::uint32_t flags;
+        how options;
         int route;
-    } const wanted[] = {{FERRY_COPY_BY_DRIVER, FERRY_ROUTE_DRIVER}, {FERRY_COPY_BY_STAGING, FERRY_ROUTE_STAGED}};
+    } const wanted[] = {{by_driver, FERRY_ROUTE_DRIVER}, {by_staging, FERRY_ROUTE_STAGED}};
     for (const auto &one : wanted) {
-        copy.flags = one.flags;
-        ASSERT_OK(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(traced.get(), &copy, one.options, stream, nullptr, nullptr));
         EXPECT_EQ(told.all().back().routes, 1u << one.route);
         EXPECT_OK(raw().cuStreamSynchronize(stream));
     }
     copy = line(pinned, there, size);
-    copy.flags = FERRY_COPY_BY_KERNEL;
-    ASSERT_OK(ferry_copy(traced.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(traced.get(), &copy, by_kernel, nullptr));
     EXPECT_EQ(told.all().back().routes, 1u << FERRY_ROUTE_KERNEL);
 }
 
 TEST_F(traces, a_call_that_fails_or_does_nothing_has_one_event) {
     ferry_copy_desc copy = line(pinned, there, 64);
-    copy.flags = 0x8000u;
-    EXPECT_EQ(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr), FERRY_ERROR_FLAGS);
+    copy.source.kind = 99;
+    EXPECT_EQ(ferry_copy_async(traced.get(), &copy, nullptr, stream, nullptr, nullptr), FERRY_ERROR_KIND);
     copy = line(pinned, there, 0);
-    EXPECT_OK(ferry_copy_async(traced.get(), &copy, stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_async(traced.get(), &copy, nullptr, stream, nullptr, nullptr));
     const std::vector<ferry_trace_event> events = told.all();
     ASSERT_EQ(events.size(), 2u);
-    EXPECT_EQ(events[0].status, FERRY_ERROR_FLAGS);
+    EXPECT_EQ(events[0].status, FERRY_ERROR_KIND);
     EXPECT_EQ(events[1].status, 0);
     for (const ferry_trace_event &event : events) {
         EXPECT_EQ(event.routes, 0u);
@@ -286,7 +285,7 @@ TEST_F(traces, a_call_that_fails_or_does_nothing_has_one_event) {
 
 TEST_F(traces, a_copy_in_a_graph_has_one_event_and_the_capture_continues) {
     captured_graph graph(stream);
-    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, nullptr, stream, nullptr, nullptr));
     graph.end();
     graph.run();
     const std::vector<ferry_trace_event> events = told.all();
@@ -299,7 +298,7 @@ TEST_F(traces, default_streams_belong_to_the_copys_context) {
     std::uint64_t other = 0;
     ASSERT_OK(ferry_device_alloc(traced.get(), 1, size, &other, nullptr));
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr));
-    ASSERT_OK(ferry_copy_bytes_async(traced.get(), other, pinned, size, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), other, pinned, size, nullptr, nullptr, nullptr, nullptr));
     ASSERT_OK(ferry_context_synchronize(traced.get(), 1, nullptr, nullptr));
     const std::vector<ferry_trace_event> events = this->events(2);
     ASSERT_EQ(events.size(), 2u);
@@ -382,7 +381,8 @@ std::vector<ferry_trace_event> end_contexts(int count, const std::function<CUcon
             EXPECT_OK(raw().cuMemAlloc(&memory, size));
             EXPECT_OK(raw().cuLaunchHostFunc(
                 stream, [](void *) { std::this_thread::sleep_for(std::chrono::microseconds(300)); }, nullptr));
-            EXPECT_OK(ferry_copy_bytes_async(instance.get(), memory + size / 2, memory, size / 2, stream, nullptr));
+            EXPECT_OK(ferry_copy_bytes_async(instance.get(), memory + size / 2, memory, size / 2, nullptr, stream,
+                                             nullptr, nullptr));
         }
         end(instance.get(), context);
         checked_events::note_end(context);
@@ -463,9 +463,9 @@ TEST_F(traces, a_primary_context_that_is_released_without_ferry_makes_no_copy_fa
 
 TEST_F(traces, closing_reports_what_has_completed_and_does_not_wait) {
     gate held(stream);
-    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, stream, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, nullptr, stream, nullptr, nullptr));
     const test_stream other;
-    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, other, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(traced.get(), there, pinned, size, nullptr, other, nullptr, nullptr));
     EXPECT_OK(raw().cuStreamSynchronize(other));
     traced.reset();
     const std::vector<ferry_trace_event> events = told.all();

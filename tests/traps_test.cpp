@@ -11,6 +11,7 @@
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/gpu_profile.h"
+#include "support/how.h"
 #include "support/second_process.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -64,7 +65,7 @@ TEST_F(recording, trap_1_origins_of_linear_memory_are_folded_into_the_address) {
     const box from = {.x = 3, .y = 2, .z = 4}, to = {.x = 5, .y = 6, .z = 1};
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated, from), destination.describe(statement::stated, to), 32, 7, 3);
-    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr, nullptr, nullptr));
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(last.srcXInBytes | last.srcY | last.srcZ | last.dstXInBytes | last.dstY | last.dstZ, 0u);
     EXPECT_EQ(last.srcDevice, source.address() + (4 * 20 + 2) * 80 + 3);
@@ -86,7 +87,7 @@ TEST_F(trap, trap_2_the_streams_context_is_made_current_for_the_call_and_the_cal
     ASSERT_OK(raw().cuCtxSetCurrent(other));
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 64, 4);
-    EXPECT_OK(ferry_copy_async(basic.get(), &copy, stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, nullptr));
     CUcontext current = nullptr;
     EXPECT_OK(raw().cuCtxGetCurrent(&current));
     EXPECT_EQ(current, other);
@@ -104,16 +105,18 @@ TEST_F(trap, trap_3_the_call_that_names_contexts_is_used_exactly_when_an_end_is_
     test_place first(place_kind::device, {.width = 64}), second(place_kind::device, {.width = 64});
     first.fill(1);
     driver.reset_counts();
-    ASSERT_OK(ferry_copy_bytes(counted.get(), second.address(), first.address(), 64, nullptr));
-    ASSERT_OK(ferry_copy_bytes_async(counted.get(), second.address(), first.address(), 64, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_bytes(counted.get(), second.address(), first.address(), 64, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_bytes_async(counted.get(), second.address(), first.address(), 64, nullptr, nullptr, nullptr,
+                                     nullptr));
     EXPECT_EQ(driver.calls("cuMemcpy3D"), 1);
     EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
     EXPECT_EQ(driver.calls_beginning("cuMemcpy3DPeer"), 0);
     if (device_count() < 2) return;
     test_place far(place_kind::device, {.width = 64}, 1);
     driver.reset_counts();
-    ASSERT_OK(ferry_copy_bytes(counted.get(), far.address(), first.address(), 64, nullptr));
-    ASSERT_OK(ferry_copy_bytes_async(counted.get(), far.address(), first.address(), 64, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_bytes(counted.get(), far.address(), first.address(), 64, nullptr, nullptr));
+    ASSERT_OK(
+        ferry_copy_bytes_async(counted.get(), far.address(), first.address(), 64, nullptr, nullptr, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuMemcpy3DPeer"), 1);
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), 1);
     ASSERT_OK(raw().cuCtxSynchronize());
@@ -162,7 +165,8 @@ TEST_F(driver_of_12_8, trap_4_batches_use_the_drivers_own_signature_and_pass_not
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (CUstream const on : {stream, CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
         driver.reset_counts();
-        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, on, nullptr));
+        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, nullptr, on, nullptr,
+                                          nullptr));
         const bool is_legacy = on == CUstream{} || on == CU_STREAM_LEGACY;
         EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), is_legacy ? 0 : 1);
         ASSERT_OK(raw().cuStreamSynchronize(on));
@@ -171,7 +175,8 @@ TEST_F(driver_of_12_8, trap_4_batches_use_the_drivers_own_signature_and_pass_not
     // Copies of a batch call have vanished during a capture (rapidsai/rmm issue 2518).
     driver.reset_counts();
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, nullptr, stream, nullptr,
+                                      nullptr));
     EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 0);
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -200,7 +205,8 @@ TEST_F(driver_of_12_8, trap_5_sources_of_a_batch_are_read_in_the_order_of_the_st
         gate held(stream);
         ASSERT_OK(
             raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(host.address()), first.address(), count * apart, stream));
-        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, 0, stream, nullptr));
+        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, nullptr, stream,
+                                          nullptr, nullptr));
     }
     EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 1);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -221,7 +227,7 @@ TEST_F(trap, trap_6_a_copy_across_the_end_of_a_registration_runs_in_parts) {
     for (ferry_instance *const instance : {basic.get(), full.get()}) {
         const auto expect_copied = [&](std::uint64_t offset) {
             device.fill(offset);
-            EXPECT_OK(ferry_copy_bytes(instance, device.address(), address + offset, page, nullptr));
+            EXPECT_OK(ferry_copy_bytes(instance, device.address(), address + offset, page, nullptr, nullptr));
             EXPECT_EQ(std::memcmp(device.read().data(), told.data() + offset, page), 0);
         };
         ASSERT_OK(ferry_host_register(instance, pages, page, 0, nullptr));
@@ -243,7 +249,7 @@ TEST_F(recording, trap_7_slice_heights_reach_the_driver_as_the_allocations) {
     destination.fill(2);
     const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 60, 5, 4);
-    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_async(recorded.get(), &copy, nullptr, nullptr, nullptr, nullptr));
     ASSERT_OK(raw().cuCtxSynchronize());
     EXPECT_EQ(last.srcHeight, 19u);
     EXPECT_EQ(last.dstHeight, 19u);
@@ -323,10 +329,10 @@ TEST_F(pool_trap, trap_10_owners_keep_access_and_ferry_relies_on_no_context_or_a
     EXPECT_EQ(owner, nullptr);
     test_place host(place_kind::pinned, {.width = 4096});
     ASSERT_OK(raw().cuCtxSetCurrent(nullptr)); // the driver's own copy has killed the process here
-    EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, stream, nullptr));
+    EXPECT_OK(ferry_copy_bytes_async(full.get(), address, host.address(), 4096, nullptr, stream, nullptr, nullptr));
     EXPECT_OK(ferry_device_free_async(full.get(), address, stream, nullptr));
     ferry_error_info error = new_error();
-    const std::int32_t status = ferry_copy_bytes(full.get(), host.address(), address, 64, &error);
+    const std::int32_t status = ferry_copy_bytes(full.get(), host.address(), address, 64, nullptr, &error);
     expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
     EXPECT_EQ(ferry_device_free_async(full.get(), address, stream, nullptr), FERRY_ERROR_ADDRESS);
     ASSERT_OK(raw().cuCtxSetCurrent(context));
@@ -465,7 +471,7 @@ TEST_F(with_a_register_limit, trap_13_no_register_call_exceeds_the_chunk_and_the
         test_place device(place_kind::device, {.width = size});
         device.fill(1);
         const auto address = reinterpret_cast<std::uint64_t>(pages) + lead;
-        EXPECT_OK(ferry_copy_bytes(limited.get(), device.address(), address, size, nullptr));
+        EXPECT_OK(ferry_copy_bytes(limited.get(), device.address(), address, size, nullptr, nullptr));
         EXPECT_EQ(std::memcmp(device.read().data(), told.data() + lead, size), 0);
         EXPECT_OK(ferry_host_unregister(limited.get(), pages + lead, nullptr));
     }
@@ -505,15 +511,15 @@ TEST_F(trap, trap_15_kernels_and_fills_get_the_devices_address_of_host_memory) {
     rows.fill(3);
     there.fill(4);
     const ferry_copy_desc copy = describe_copy(rows.describe(statement::any), there.describe(statement::any), 4, 5000);
-    ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr));
+    ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr, nullptr));
     reference_copy(rows, {}, there, {}, 4, 5000, 1);
     EXPECT_EQ(there.read(), there.picture());
     const ferry_place place = memory.describe(statement::any);
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 4096, 1, 1, "abcd", 4);
-    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
+    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr, nullptr));
     ferry_fill_desc_init(&fill, &place, 2048, 1, 1, "abcdefgh", 8); // uses a kernel
-    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr));
+    EXPECT_OK(ferry_fill(instance.get(), &fill, nullptr, nullptr));
     for (std::uint64_t x = 0; x < 4096; ++x)
         memory.picture_at(x, 0, 0) = std::byte(x < 2048 ? "abcdefgh"[x % 8] : "abcd"[x % 4]);
     EXPECT_EQ(memory.read(), memory.picture());
@@ -571,7 +577,7 @@ TEST_F(trap, trap_16_entry_points_are_the_variants_whose_signature_is_called) {
     }
     const auto source = reinterpret_cast<std::uint64_t>(pinned);
     for (int i = 0; i < 16; ++i)
-        if (ferry_copy_bytes_async(late, address, source, 1 << 20, stream, nullptr)) std::exit(4);
+        if (ferry_copy_bytes_async(late, address, source, 1 << 20, nullptr, stream, nullptr, nullptr)) std::exit(4);
     if (ferry_event_record(late, event, stream, nullptr)) std::exit(5);
     std::exit(0);
 }
@@ -589,7 +595,7 @@ TEST_F(trap, trap_17_closing_after_the_driver_has_gone_is_harmless) {
     ASSERT_OK(ferry_device_alloc(late.get(), 0, 4096, &address, nullptr));
     for (const char *const entry : {"cuDevicePrimaryCtxRelease", "cuCtxGetCurrent", "cuCtxSynchronize"})
         driver.fail(entry, CUDA_ERROR_DEINITIALIZED, 1, true);
-    const std::int32_t status = ferry_copy_bytes(late.get(), address, address + 64, 32, nullptr);
+    const std::int32_t status = ferry_copy_bytes(late.get(), address, address + 64, 32, nullptr, nullptr);
     EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_DEINITIALIZED);
     EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
     late.reset();
@@ -613,8 +619,8 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
         CUevent event = nullptr;
         std::uint64_t address = 0;
         const std::int32_t statuses[] = {
-            ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr),
-            ferry_fill(basic.get(), &fill, nullptr),
+            ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr, nullptr),
+            ferry_fill(basic.get(), &fill, nullptr, nullptr),
             ferry_stream_create(basic.get(), 0, 0, 0, &stream, nullptr),
             ferry_event_create(basic.get(), 0, 0, &event, nullptr),
             ferry_stream_synchronize(basic.get(), nullptr, nullptr),
@@ -626,7 +632,7 @@ TEST_F(trap, trap_17_a_forked_child_gets_a_status_and_the_parent_continues) {
         return all_told ? 17 : 1;
     });
     EXPECT_EQ(status, 17);
-    EXPECT_OK(ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr));
+    EXPECT_OK(ferry_copy_bytes(basic.get(), device.address(), host.address(), 4096, nullptr, nullptr));
     EXPECT_EQ(device.read(), host.picture());
 }
 
@@ -701,13 +707,12 @@ TEST_F(trap, trap_18_a_million_rows_of_one_byte_are_one_driver_call) {
         destination(place_kind::device, {.width = 1, .height = rows, .row_pitch = 2});
     source.fill(1);
     destination.fill(2);
-    ferry_copy_desc copy =
+    const ferry_copy_desc copy =
         describe_copy(source.describe(statement::stated), destination.describe(statement::stated), 1, rows);
     reference_copy(source, {}, destination, {}, 1, rows, 1);
-    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER}) {
-        copy.flags = flags;
+    for (const how &options : {how(), by_driver}) {
         driver.reset_counts();
-        ASSERT_OK(ferry_copy(counted.get(), &copy, nullptr));
+        ASSERT_OK(ferry_copy(counted.get(), &copy, options, nullptr));
         EXPECT_EQ(driver.calls_beginning("cuMemcpy") + driver.calls("cuLaunchKernel"), 1);
         EXPECT_EQ(destination.read(), destination.picture());
     }
@@ -733,13 +738,13 @@ TEST_F(trap, trap_19_odd_texels_pitches_and_bases_are_copied) {
                 const box origin = {.x = texel, .y = 1, .z = 1};
                 ferry_copy_desc copy = describe_copy(source.describe(statement::any, origin),
                                                      destination.describe(statement::any), 13 * texel, 7, 2);
-                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr, nullptr));
                 reference_copy(source, origin, destination, {}, 13 * texel, 7, 2);
                 ASSERT_EQ(destination.read(), destination.picture());
                 copy.depth = 0;
                 copy.height = 0;
                 copy.source.x = copy.source.y = copy.source.z = 0;
-                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr));
+                ASSERT_OK(ferry_copy(full.get(), &copy, nullptr, nullptr));
                 reference_copy(source, {}, destination, {}, 13 * texel, 1, 1);
                 ASSERT_EQ(destination.read(), destination.picture());
             }
@@ -795,13 +800,15 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     ASSERT_OK(raw().cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, other, nullptr));
-    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, 0, captured, nullptr));
-    EXPECT_OK(ferry_copy_pieces(basic.get(), to_another.data(), from.data(), sizes.data(), count, 0, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, nullptr, other, nullptr,
+                                      nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, nullptr, captured,
+                                      nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), to_another.data(), from.data(), sizes.data(), count, nullptr, nullptr));
     ferry_prepared *prepared = nullptr;
-    EXPECT_OK(ferry_prepared_create_pieces(basic.get(), to.data(), from.data(), sizes.data(), count,
-                                           FERRY_BATCH_UPDATABLE, other, &prepared, nullptr));
-    EXPECT_OK(ferry_prepared_launch(prepared, other, nullptr));
+    EXPECT_OK(ferry_prepared_create_pieces(basic.get(), to.data(), from.data(), sizes.data(), count, updatable, other,
+                                           &prepared, nullptr));
+    EXPECT_OK(ferry_prepared_launch(prepared, nullptr, other, nullptr, nullptr));
     EXPECT_OK(ferry_prepared_set_addresses(prepared, to.data(), from.data(), other, nullptr));
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     CUgraph graph = nullptr;
@@ -820,7 +827,8 @@ TEST_F(trap, trap_22_a_sticky_error_is_reported_as_a_dead_context_and_not_retrie
     test_place source(place_kind::pinned, {.width = 64}), destination(place_kind::device, {.width = 64});
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_ILLEGAL_ADDRESS, 2, true);
     const auto enqueue = [&] {
-        return ferry_copy_bytes_async(dying.get(), destination.address(), source.address(), 64, nullptr, nullptr);
+        return ferry_copy_bytes_async(dying.get(), destination.address(), source.address(), 64, nullptr, nullptr,
+                                      nullptr, nullptr);
     };
     driver.reset_counts();
     EXPECT_OK(enqueue());

@@ -13,6 +13,7 @@
 #endif
 
 #include "support/emulator.h"
+#include "support/how.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
 #include "support/second_process.h"
@@ -137,36 +138,36 @@ TEST_F(unusable_memory, full_checks_refuse_every_copy_of_it) {
                     expect_refusal(copy(error), error, FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
                 };
                 for (const bool has_rows : {false, true})
-                    for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_STAGING}) {
-                        ferry_copy_desc copy = describe(host, size, to_host, has_rows);
-                        copy.flags = flags;
-                        expect_refused("ferry_copy",
-                                       [&](ferry_error_info &error) { return ferry_copy(full.get(), &copy, &error); });
+                    for (const how &options : {how(), by_driver, by_staging}) {
+                        const ferry_copy_desc copy = describe(host, size, to_host, has_rows);
+                        expect_refused("ferry_copy", [&](ferry_error_info &error) {
+                            return ferry_copy(full.get(), &copy, options, &error);
+                        });
                         expect_refused("ferry_copy_async", [&](ferry_error_info &error) {
-                            return ferry_copy_async(full.get(), &copy, stream, nullptr, &error);
+                            return ferry_copy_async(full.get(), &copy, options, stream, nullptr, &error);
                         });
                         expect_refused("ferry_copy_explain", [&](ferry_error_info &error) {
                             ferry_explanation found = new_explanation();
-                            return ferry_copy_explain(full.get(), &copy, &found, &error);
+                            return ferry_copy_explain(full.get(), &copy, options, &found, &error);
                         });
                         expect_refused("ferry_copy_batch", [&](ferry_error_info &error) {
-                            return ferry_copy_batch(full.get(), &copy, 1, 0, &error);
+                            return ferry_copy_batch(full.get(), &copy, 1, options, &error);
                         });
                         expect_refused("ferry_copy_batch_async", [&](ferry_error_info &error) {
-                            return ferry_copy_batch_async(full.get(), &copy, 1, 0, stream, &error);
+                            return ferry_copy_batch_async(full.get(), &copy, 1, options, stream, nullptr, &error);
                         });
                     }
                 piece_batch pieces;
                 for (std::size_t at = 0; at < size; at += size / 16)
                     pieces.add(to_host ? host + at : *device + at, to_host ? *device + at : host + at, size / 16 - 3);
                 expect_refused("ferry_copy_pieces",
-                               [&](ferry_error_info &error) { return pieces.copy(full.get(), 0, &error); });
+                               [&](ferry_error_info &error) { return pieces.copy(full.get(), {}, &error); });
                 expect_refused("ferry_copy_pieces_async", [&](ferry_error_info &error) {
-                    return pieces.copy_async(full.get(), stream, 0, &error);
+                    return pieces.copy_async(full.get(), stream, {}, &error);
                 });
                 ferry_prepared *prepared = nullptr;
                 expect_refused("ferry_prepared_create_pieces", [&](ferry_error_info &error) {
-                    return pieces.prepare(full.get(), stream, 0, &prepared, &error);
+                    return pieces.prepare(full.get(), stream, {}, &prepared, &error);
                 });
             }
     EXPECT_OK(raw().cuCtxSynchronize());
@@ -188,10 +189,10 @@ TEST_F(unusable_memory, full_checks_refuse_every_fill_of_it) {
             const auto expect_refused = [&](std::int32_t status) {
                 expect_refusal(status, error, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
             };
-            expect_refused(ferry_fill(full.get(), &fill, &error));
-            expect_refused(ferry_fill_async(full.get(), &fill, stream, &error));
+            expect_refused(ferry_fill(full.get(), &fill, nullptr, &error));
+            expect_refused(ferry_fill_async(full.get(), &fill, nullptr, stream, nullptr, &error));
             ferry_explanation found = new_explanation();
-            expect_refused(ferry_fill_explain(full.get(), &fill, &found, &error));
+            expect_refused(ferry_fill_explain(full.get(), &fill, nullptr, &found, &error));
         }
     }
 }
@@ -216,10 +217,10 @@ TEST_F(unusable_memory, rows_beside_it_are_copied) {
             ferry_copy_desc down = up;
             std::swap(down.source, down.destination);
             const auto copy = [&](const ferry_copy_desc &one) {
-                if (is_batch && is_synchronous) return ferry_copy_batch(full.get(), &one, 1, 0, nullptr);
-                if (is_batch) return ferry_copy_batch_async(full.get(), &one, 1, 0, nullptr, nullptr);
-                return is_synchronous ? ferry_copy(full.get(), &one, nullptr)
-                                      : ferry_copy_async(full.get(), &one, nullptr, nullptr, nullptr);
+                if (is_batch && is_synchronous) return ferry_copy_batch(full.get(), &one, 1, nullptr, nullptr);
+                if (is_batch) return ferry_copy_batch_async(full.get(), &one, 1, nullptr, nullptr, nullptr, nullptr);
+                return is_synchronous ? ferry_copy(full.get(), &one, nullptr, nullptr)
+                                      : ferry_copy_async(full.get(), &one, nullptr, nullptr, nullptr, nullptr);
             };
             EXPECT_OK(copy(up));
             EXPECT_OK(raw().cuCtxSynchronize());
@@ -254,18 +255,18 @@ TEST_F(unusable_memory, full_checks_leave_the_holes_of_a_file_alone) {
     for (const bool to_host : {false, true}) {
         const ferry_copy_desc copy = describe(host, size, to_host, false);
         ferry_explanation found = new_explanation();
-        EXPECT_OK(ferry_copy_explain(full.get(), &copy, &found, nullptr));
-        EXPECT_OK(ferry_copy_explain_async(full.get(), &copy, nullptr, &found, nullptr));
+        EXPECT_OK(ferry_copy_explain(full.get(), &copy, nullptr, &found, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(full.get(), &copy, nullptr, nullptr, &found, nullptr));
         // The second copy of a batch is refused, so that nothing is copied.
         ferry_copy_desc copies[] = {copy, copy};
         copies[1].source.address = copies[1].destination.address = 64;
         ferry_error_info error = new_error();
-        EXPECT_NE(ferry_copy_batch(full.get(), copies, 2, 0, &error), FERRY_SUCCESS);
+        EXPECT_NE(ferry_copy_batch(full.get(), copies, 2, nullptr, &error), FERRY_SUCCESS);
         EXPECT_EQ(error.index, 1u);
     }
     EXPECT_EQ(blocks(), 0);
     const ferry_copy_desc down = describe(host, size, true, false);
-    EXPECT_OK(ferry_copy(full.get(), &down, nullptr));
+    EXPECT_OK(ferry_copy(full.get(), &down, nullptr, nullptr));
     EXPECT_EQ(std::memcmp(mapped, picture.data(), size), 0);
     munmap(mapped, size);
     close(file);

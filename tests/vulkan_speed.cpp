@@ -36,7 +36,7 @@ struct vulkan_speed : driver_test {
     }
     double time_us(const ferry_copy_desc &copy) {
         const auto begin = steady_clock::now();
-        EXPECT_OK(ferry_copy_async(ferry, &copy, copies, nullptr, nullptr));
+        EXPECT_OK(ferry_copy_async(ferry, &copy, nullptr, copies, nullptr, nullptr));
         EXPECT_TRUE(copies.synchronize().ok());
         return since_us(begin);
     }
@@ -136,7 +136,8 @@ TEST_F(vulkan_speed, the_calls_of_a_frame) {
     const turns order(ferry, *gpu);
     std::uint64_t value = 0;
     const auto copy = [&](const std::vector<std::uint64_t> &where) {
-        EXPECT_OK(ferry_copy_pieces_async(ferry, where.data(), from.data(), sizes.data(), pieces, 0, copies, nullptr));
+        EXPECT_OK(ferry_copy_pieces_async(ferry, where.data(), from.data(), sizes.data(), pieces, nullptr, copies,
+                                          nullptr, nullptr));
     };
     const auto signal = [&] {
         if (!gpu->exports_semaphores) return;

@@ -197,7 +197,7 @@ TEST_F(vulkan_test, images_are_arrays_with_the_same_texels) {
             copy.width = std::uint64_t{extent.width} * one.texel;
             copy.height = extent.height;
             copy.depth = slices;
-            ASSERT_OK(ferry_copy(ferry, &copy, nullptr));
+            ASSERT_OK(ferry_copy(ferry, &copy, nullptr, nullptr));
             ASSERT_TRUE(ferry.synchronize(gpu->number).ok());
             const buffer seen(*gpu, data.size(), false);
             gpu->run([&](VkCommandBuffer commands) {
@@ -210,7 +210,7 @@ TEST_F(vulkan_test, images_are_arrays_with_the_same_texels) {
             bytes back(data.size());
             ferry_place_array(&copy.source, gpu->number, array);
             ferry_place_host(&copy.destination, back.data());
-            ASSERT_OK(ferry_copy(ferry, &copy, nullptr));
+            ASSERT_OK(ferry_copy(ferry, &copy, nullptr, nullptr));
             EXPECT_TRUE(back == data);
         }
     }

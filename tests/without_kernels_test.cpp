@@ -11,6 +11,7 @@
 #include "kernels/parameters.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
 #include "support/waiting_free.h"
@@ -18,16 +19,15 @@
 namespace ferry::test {
 namespace {
 
-constexpr std::uint32_t by_copies = FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS;
+constexpr how by_copies = by_staging | no_kernels;
 
 std::uint64_t at(const bytes &memory) { return reinterpret_cast<std::uintptr_t>(memory.data()); }
 
-ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags) {
+ferry_copy_desc line(std::uint64_t to, std::uint64_t from, std::uint64_t size) {
     ferry_copy_desc copy = {};
     copy.source.address = from;
     copy.destination.address = to;
     copy.width = size;
-    copy.flags = flags;
     return copy;
 }
 
@@ -39,15 +39,15 @@ protected:
         if (!ferry_instance_get_proc(counted.get(), "cuStreamBatchMemOp", 11070))
             GTEST_SKIP() << "the driver has no stream memory operations";
     }
-    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, std::uint32_t flags,
+    std::int32_t copy_async(std::uint64_t to, std::uint64_t from, std::uint64_t size, const how &options,
                             CUstream on) const {
-        const ferry_copy_desc copy = line(to, from, size, flags);
-        return ferry_copy_async(counted.get(), &copy, on, nullptr, nullptr);
+        const ferry_copy_desc copy = line(to, from, size);
+        return ferry_copy_async(counted.get(), &copy, options, on, nullptr, nullptr);
     }
-    ferry_explanation explain(const ferry_copy_desc &copy) const {
+    ferry_explanation explain(const ferry_copy_desc &copy, const how &options) const {
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, stream, &told, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(counted.get(), &copy, options, stream, &told, nullptr));
         return told;
     }
 };
@@ -60,7 +60,7 @@ TEST_F(without_kernels, calls_return_while_their_stream_is_blocked_and_copies_ru
     driver.reset_counts();
     {
         gate held(stream);
-        const ferry_explanation told = explain(line(device, at(from), from.size(), FERRY_COPY_NO_KERNELS));
+        const ferry_explanation told = explain(line(device, at(from), from.size()), no_kernels);
         EXPECT_EQ(told.route, FERRY_ROUTE_STAGED);
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
         EXPECT_EQ(told.max_sms, 0u);
@@ -85,9 +85,9 @@ TEST_F(without_kernels, kernels_and_copies_use_the_same_records_in_turn) {
     for (int round = 0; round < 24; ++round) {
         const bytes from = random_bytes(size, static_cast<std::uint64_t>(round));
         bytes to(size);
-        ASSERT_OK(copy_async(device, at(from), size, round % 2 ? by_copies : FERRY_COPY_BY_STAGING, stream));
+        ASSERT_OK(copy_async(device, at(from), size, round % 2 ? by_copies : by_staging, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream)); // else the slots may be taken
-        ASSERT_OK(copy_async(at(to), device, size, round % 3 ? by_copies : FERRY_COPY_BY_STAGING, stream));
+        ASSERT_OK(copy_async(at(to), device, size, round % 3 ? by_copies : by_staging, stream));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         ASSERT_TRUE(to == from) << round;
     }
@@ -116,8 +116,8 @@ TEST_F(without_kernels, frees_in_other_threads_do_not_block_copies) {
             for (int round = 0; round < 8; ++round) {
                 const bytes from = random_bytes(size, static_cast<std::uint64_t>(8 * thread + round));
                 bytes to(size);
-                EXPECT_OK(copy_async(device, at(from), size, FERRY_COPY_NO_KERNELS, on));
-                EXPECT_OK(copy_async(at(to), device, size, FERRY_COPY_NO_KERNELS, on));
+                EXPECT_OK(copy_async(device, at(from), size, no_kernels, on));
+                EXPECT_OK(copy_async(at(to), device, size, no_kernels, on));
                 EXPECT_OK(raw().cuStreamSynchronize(on));
                 EXPECT_TRUE(to == from);
             }
@@ -136,9 +136,9 @@ TEST_F(without_kernels, copies_on_32_streams_at_the_same_time_arrive) {
     const bytes from = random_bytes(count * size, 1);
     bytes to(from.size());
     for (std::size_t i = 0; i < count; ++i)
-        ASSERT_OK(copy_async(device + i * size, at(from) + i * size, size, FERRY_COPY_NO_KERNELS, streams[i]));
+        ASSERT_OK(copy_async(device + i * size, at(from) + i * size, size, no_kernels, streams[i]));
     for (std::size_t i = 0; i < count; ++i)
-        ASSERT_OK(copy_async(at(to) + i * size, device + i * size, size, FERRY_COPY_NO_KERNELS, streams[i]));
+        ASSERT_OK(copy_async(at(to) + i * size, device + i * size, size, no_kernels, streams[i]));
     for (const test_stream &one : streams)
         ASSERT_OK(raw().cuStreamSynchronize(one));
     EXPECT_TRUE(to == from);
@@ -155,12 +155,12 @@ TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     const device_memory elsewhere(from.size());
     gate held(other);
     ASSERT_OK(copy_async(elsewhere, at(from), from.size(), by_copies, other)); // takes the other slot
-    constexpr std::uint32_t read = by_copies | FERRY_COPY_SOURCE_READ;         // the caller would help
+    constexpr how read = by_copies | read_in_the_call;                         // the caller would help
     EXPECT_EQ(copy_async(device, at(from), from.size(), by_copies, stream), FERRY_ERROR_LIMIT);
     EXPECT_EQ(copy_async(device, at(from), from.size(), read, stream), FERRY_ERROR_LIMIT);
     ferry_ticket *ticket = nullptr;
-    const ferry_copy_desc copy = line(device, at(from), from.size(), FERRY_COPY_NO_KERNELS);
-    ASSERT_OK(ferry_copy_async(counted.get(), &copy, stream, &ticket, nullptr));
+    const ferry_copy_desc copy = line(device, at(from), from.size());
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, no_kernels, stream, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     bytes to(from.size());
@@ -168,47 +168,69 @@ TEST_F(without_kernels, copies_without_a_free_slot_take_another_route) {
     EXPECT_TRUE(to == from);
 }
 
-// The copies before the forced copy are enqueued. A program can submit the whole batch again without the forced route.
-TEST_F(without_kernels, a_batch_fails_while_no_slot_is_free_for_a_forced_copy_and_can_be_repeated_without_the_flags) {
-    ferry_options options = driver.options();
-    options.staging_bytes = 8192; // two slots, one of which kernels need
-    counted = open_or_fail(options);
-    const bytes from = random_bytes(100'000, 3);
-    const device_memory device(from.size()), elsewhere(from.size());
-    const pinned_memory pinned(64);
-    std::memcpy(pinned.address, from.data(), 64);
-    ferry_copy_desc copies[] = {line(device, reinterpret_cast<std::uintptr_t>(pinned.address), 64, 0),
-                                line(device + 64, at(from) + 64, from.size() - 64, by_copies)};
-    const auto submit = [&](bool is_prepared) {
+// A program can submit the whole batch again without the forced route.
+TEST_F(without_kernels, a_batch_by_a_forced_route_fails_while_no_slot_is_free_and_can_be_repeated_without_that_route) {
+    ferry_options of_instance = driver.options();
+    of_instance.staging_bytes = 8192; // two slots, one of which kernels need
+    counted = open_or_fail(of_instance);
+    constexpr std::size_t half = 50'000, size = 2 * half;
+    const bytes from = random_bytes(size, 3);
+    const device_memory device(size), elsewhere(size);
+    // The two copies are merged, so that one slot is enough.
+    const ferry_copy_desc copies[] = {line(device, at(from), half), line(device + half, at(from) + half, half)};
+    const auto submit = [&](bool is_prepared, const how &options) {
         ferry_error_info error = new_error();
-        if (!is_prepared) return ferry_copy_batch_async(counted.get(), copies, 2, 0, stream, &error);
+        if (!is_prepared) return ferry_copy_batch_async(counted.get(), copies, 2, options, stream, nullptr, &error);
         ferry_prepared *prepared = nullptr;
-        EXPECT_OK(ferry_prepared_create(counted.get(), copies, 2, 0, stream, &prepared, nullptr));
-        const std::int32_t status = ferry_prepared_launch(prepared, stream, &error);
+        EXPECT_OK(ferry_prepared_create(counted.get(), copies, 2, options, stream, &prepared, nullptr));
+        const std::int32_t status = ferry_prepared_launch(prepared, nullptr, stream, nullptr, &error);
         EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
         EXPECT_EQ(error.status, status);
         return status;
     };
     for (const bool is_prepared : {false, true}) {
         SCOPED_TRACE(is_prepared ? "prepared" : "not prepared");
-        ASSERT_OK(raw().cuMemsetD8(device, 0, from.size()));
+        ASSERT_OK(raw().cuMemsetD8(device, 0, size));
         ASSERT_OK(raw().cuCtxSynchronize());
         const test_stream other;
-        copies[1].flags = by_copies;
         {
             const gate held(other);
-            ASSERT_OK(copy_async(elsewhere, at(from), from.size(), by_copies, other)); // takes the other slot
-            EXPECT_EQ(submit(is_prepared), FERRY_ERROR_LIMIT);
-            copies[1].flags = FERRY_COPY_NO_KERNELS;
-            ASSERT_OK(submit(is_prepared));
+            ASSERT_OK(copy_async(elsewhere, at(from), size, by_copies, other)); // takes the other slot
+            EXPECT_EQ(submit(is_prepared, by_copies), FERRY_ERROR_LIMIT);
+            ASSERT_OK(submit(is_prepared, no_kernels));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_TRUE(read_back(device, from.size()) == from);
+            EXPECT_TRUE(read_back(device, size) == from);
         }
         ASSERT_OK(raw().cuStreamSynchronize(other));
-        copies[1].flags = by_copies;
-        EXPECT_OK(submit(is_prepared)) << "the slot is free again";
+        EXPECT_OK(submit(is_prepared, by_copies)) << "the slot is free again";
         ASSERT_OK(raw().cuStreamSynchronize(stream));
     }
+}
+
+TEST_F(without_kernels, a_batch_that_fails_for_lack_of_slots_has_enqueued_the_copies_before_the_failed_one) {
+    ferry_options of_instance = driver.options();
+    of_instance.staging_bytes = 16384; // four slots, two of which kernels need
+    counted = open_or_fail(of_instance);
+    constexpr std::size_t half = 50'000, size = 2 * half;
+    const bytes from = random_bytes(size, 4);
+    const device_memory device(size), elsewhere(size);
+    // In this order the two copies are not merged.
+    const ferry_copy_desc copies[] = {line(device + half, at(from), half), line(device, at(from) + half, half)};
+    ASSERT_OK(raw().cuMemsetD8(device, 0, size));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    const test_stream other;
+    {
+        gate held(other);
+        held.hold(stream);
+        ASSERT_OK(copy_async(elsewhere, at(from), size, by_copies, other)); // takes one slot, the first copy the other
+        EXPECT_EQ(ferry_copy_batch_async(counted.get(), copies, 2, by_copies, stream, nullptr, nullptr),
+                  FERRY_ERROR_LIMIT);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(other));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    const bytes found = read_back(device, size);
+    EXPECT_EQ(std::memcmp(&found[half], &from[0], half), 0);
+    EXPECT_TRUE(std::equal(found.begin(), found.begin() + half, bytes(half).begin()));
 }
 
 // The parts before and behind the registered page need a slot each, but only one slot is free.
@@ -248,12 +270,12 @@ TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
     const instance_owner instance = open_or_fail(options);
     const bytes sent = random_bytes(100 << 20, 9);
     const device_memory device(sent.size());
-    const ferry_copy_desc copy = line(device, at(sent), sent.size(), FERRY_COPY_NO_KERNELS);
+    const ferry_copy_desc copy = line(device, at(sent), sent.size());
     for (const bool has_ticket : {false, true}) {
         ASSERT_OK(raw().cuMemsetD8(device, 0, sent.size()));
         ASSERT_OK(raw().cuCtxSynchronize());
         ferry_ticket *ticket = nullptr;
-        ASSERT_OK(ferry_copy_async(instance.get(), &copy, stream, has_ticket ? &ticket : nullptr, nullptr));
+        ASSERT_OK(ferry_copy_async(instance.get(), &copy, no_kernels, stream, has_ticket ? &ticket : nullptr, nullptr));
         if (has_ticket) {
             EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
             EXPECT_OK(ferry_ticket_release(ticket, nullptr));
@@ -261,8 +283,7 @@ TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, sent.size()) == sent) << has_ticket;
     }
-    const ferry_copy_desc forced = line(device, at(sent), sent.size(), by_copies);
-    EXPECT_EQ(ferry_copy_async(instance.get(), &forced, stream, nullptr, nullptr), FERRY_ERROR_ROUTE);
+    EXPECT_EQ(ferry_copy_async(instance.get(), &copy, by_copies, stream, nullptr, nullptr), FERRY_ERROR_ROUTE);
 }
 
 // The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
@@ -301,15 +322,15 @@ TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_wai
                 EXPECT_EQ(status, driver.injected() != 0 ? -1000 - CUDA_ERROR_UNKNOWN : FERRY_SUCCESS);
                 driver.heal();
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
-                ASSERT_OK(copy_async(device, at(from), from.size(), FERRY_COPY_BY_STAGING, stream));
+                ASSERT_OK(copy_async(device, at(from), from.size(), by_staging, stream));
                 std::fill(to.begin(), to.end(), std::byte{0});
-                ASSERT_OK(copy_async(at(to), device, to.size(), FERRY_COPY_NO_KERNELS, stream));
+                ASSERT_OK(copy_async(at(to), device, to.size(), no_kernels, stream));
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
                 ASSERT_TRUE(to == from);
             }
     counted = open_or_fail(driver.options());
     driver.fail("cuStreamBatchMemOp", CUDA_ERROR_NOT_SUPPORTED, 1, true);
-    ASSERT_OK(copy_async(device, at(from), from.size(), FERRY_COPY_NO_KERNELS, stream)) << "the driver copies";
+    ASSERT_OK(copy_async(device, at(from), from.size(), no_kernels, stream)) << "the driver copies";
     driver.heal();
 }
 
@@ -402,27 +423,27 @@ protected:
 
 TEST_F(on_a_full_device, asynchronous_copies_arrive) {
     device.fill();
-    for (const std::uint32_t flags : {0u, std::uint32_t{FERRY_COPY_BY_STAGING}, std::uint32_t{FERRY_COPY_SOURCE_READ}})
+    for (const how &options : {how(), by_staging, read_in_the_call})
         for (int round = 0; round < 3; ++round) {
             std::fill(to.begin(), to.end(), std::byte{0});
-            ASSERT_OK(copy_async(there, at(from), from.size(), flags, stream));
+            ASSERT_OK(copy_async(there, at(from), from.size(), options, stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            ASSERT_OK(copy_async(at(to), there, to.size(), flags & FERRY_COPY_BY_STAGING, stream));
+            ASSERT_OK(copy_async(at(to), there, to.size(), options == by_staging ? by_staging : how(), stream));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            ASSERT_TRUE(to == from) << flags << ", round " << round;
+            ASSERT_TRUE(to == from) << options << ", round " << round;
         }
     EXPECT_GT(device.launches(), 0);
 }
 
 TEST_F(on_a_full_device, synchronous_copies_and_tickets_arrive) {
     device.fill();
-    const ferry_copy_desc up = line(there, at(from), from.size(), 0), down = line(at(to), there, to.size(), 0);
-    ASSERT_OK(ferry_copy(counted.get(), &up, nullptr));
-    ASSERT_OK(ferry_copy(counted.get(), &down, nullptr));
+    const ferry_copy_desc up = line(there, at(from), from.size()), down = line(at(to), there, to.size());
+    ASSERT_OK(ferry_copy(counted.get(), &up, nullptr, nullptr));
+    ASSERT_OK(ferry_copy(counted.get(), &down, nullptr, nullptr));
     ASSERT_TRUE(to == from);
     std::fill(to.begin(), to.end(), std::byte{0});
     ferry_ticket *ticket = nullptr;
-    ASSERT_OK(ferry_copy_async(counted.get(), &down, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), &down, nullptr, stream, &ticket, nullptr));
     EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     EXPECT_TRUE(to == from);
@@ -433,8 +454,8 @@ TEST_F(on_a_full_device, batches_arrive) {
     constexpr std::size_t count = 30, size = 100'000;
     std::vector<ferry_copy_desc> copies;
     for (std::size_t i = 0; i < count; ++i)
-        copies.push_back(line(there + i * size, at(from) + i * size, size, 0));
-    ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count, 0, stream, nullptr));
+        copies.push_back(line(there + i * size, at(from) + i * size, size));
+    ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count, nullptr, stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     ASSERT_OK(raw().cuMemcpyDtoH(to.data(), there, count * size));
     EXPECT_EQ(std::memcmp(to.data(), from.data(), count * size), 0);
@@ -442,9 +463,9 @@ TEST_F(on_a_full_device, batches_arrive) {
 
 TEST_F(on_a_full_device, copies_use_kernels_again_once_there_is_room) {
     device.fill();
-    ASSERT_OK(copy_async(there, at(from), from.size(), 0, stream));
+    ASSERT_OK(copy_async(there, at(from), from.size(), {}, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    const auto is_by_kernel = [&] { return explain(line(there, at(from), from.size(), 0)).max_sms != 0; };
+    const auto is_by_kernel = [&] { return explain(line(there, at(from), from.size()), {}).max_sms != 0; };
     EXPECT_FALSE(is_by_kernel());
     device.make_room();
     const auto begun = std::chrono::steady_clock::now();
@@ -453,7 +474,7 @@ TEST_F(on_a_full_device, copies_use_kernels_again_once_there_is_room) {
         ASSERT_LT(std::chrono::steady_clock::now() - begun, std::chrono::seconds(30));
     }
     const int before = device.launches();
-    ASSERT_OK(copy_async(there, at(from), from.size(), 0, stream));
+    ASSERT_OK(copy_async(there, at(from), from.size(), {}, stream));
     ASSERT_OK(raw().cuMemcpyDtoHAsync(to.data(), there, to.size(), stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(to == from);
@@ -463,7 +484,7 @@ TEST_F(on_a_full_device, copies_use_kernels_again_once_there_is_room) {
 // The kernel runs on another stream. Later work on the program's stream must wait for it.
 TEST_F(on_a_full_device, later_work_waits_for_a_copy_whose_pages_arrive_late) {
     stuck_pages stuck(1, from.size(), 3);
-    ASSERT_OK(copy_async(there, reinterpret_cast<std::uintptr_t>(stuck.data), from.size(), 0, stream));
+    ASSERT_OK(copy_async(there, reinterpret_cast<std::uintptr_t>(stuck.data), from.size(), {}, stream));
     const device_memory behind(from.size());
     ASSERT_OK(raw().cuMemcpyDtoDAsync(behind, there, from.size(), stream));
     EXPECT_EQ(raw().cuStreamQuery(stream), CUDA_ERROR_NOT_READY);

@@ -733,6 +733,19 @@ namespace Ferry
         }
     }
 
+    // How a copy, a batch or a fill is made. Calls without options use FerryOptions.CopyOptions. Calls set StructSize.
+    public unsafe partial struct CopyOptions
+    {
+        /// <summary>The parameter of a function: `native` with the options, or null.</summary>
+        internal static CopyOptions* Lower(CopyOptions? options, CopyOptions* native)
+        {
+            if (!options.HasValue) return null;
+            *native = options.Value;
+            native->StructSize = SizeOf;
+            return native;
+        }
+    }
+
     /// <summary>One copy: a box of `width` bytes, `height` rows and `depth` slices.</summary>
     public unsafe struct CopyBox
     {
@@ -741,22 +754,19 @@ namespace Ferry
         public long Width;
         public long Height;
         public long Depth;
-        public CopyFlags Flags;
 
-        public CopyBox(Place source, Place destination, long width, long height = 1, long depth = 1,
-                       CopyFlags flags = CopyFlags.None)
+        public CopyBox(Place source, Place destination, long width, long height = 1, long depth = 1)
         {
             Source = source;
             Destination = destination;
             Width = width;
             Height = height;
             Depth = depth;
-            Flags = flags;
         }
 
         internal void Lower(ref Uses uses, NativeCopy* native, long index)
         {
-            *native = new NativeCopy { Flags = Flags };
+            *native = new NativeCopy();
             native->Width = Number.Of(Width, "width");
             native->Height = Number.Of(Height, "height");
             native->Depth = Number.Of(Depth, "depth");
@@ -776,7 +786,6 @@ namespace Ferry
         internal readonly object Gate = new object(); // a call must see no other one's places
 
         public int Count { get; private set; }
-        public BatchFlags Flags;
 
         public void Add(CopyBox box)
         {
@@ -1030,29 +1039,30 @@ namespace Ferry
         IntPtr Instance { get { return Handle.Instance.Pointer; } }
 
         public void Copy(Place source, Place destination, long width, long height = 1, long depth = 1,
-                         CopyFlags flags = CopyFlags.None)
+                         CopyOptions? options = null)
         {
-            Copy(new CopyBox(source, destination, width, height, depth, flags), false);
+            Copy(new CopyBox(source, destination, width, height, depth), options, false);
         }
 
         /// <summary>The task ends with the copy. It cannot be cancelled.</summary>
         public Task CopyAsync(Place source, Place destination, long width, long height = 1, long depth = 1,
-                              CopyFlags flags = CopyFlags.None)
+                              CopyOptions? options = null)
         {
-            using (FerryTicket ticket = CopyWithTicket(source, destination, width, height, depth, flags))
+            using (FerryTicket ticket = CopyWithTicket(source, destination, width, height, depth, options))
                 return ticket.WhenDone();
         }
 
         /// <summary>The ticket reports the copy's progress.</summary>
         public FerryTicket CopyWithTicket(Place source, Place destination, long width, long height = 1, long depth = 1,
-                                          CopyFlags flags = CopyFlags.None)
+                                          CopyOptions? options = null)
         {
-            return Copy(new CopyBox(source, destination, width, height, depth, flags), true);
+            return Copy(new CopyBox(source, destination, width, height, depth), options, true);
         }
 
-        FerryTicket Copy(CopyBox box, bool wantsTicket)
+        FerryTicket Copy(CopyBox box, CopyOptions? options, bool wantsTicket)
         {
             NativeCopy copy;
+            CopyOptions how;
             Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             try
@@ -1060,8 +1070,8 @@ namespace Ferry
                 box.Lower(ref uses, &copy, -1);
                 RefuseCapture(uses);
                 IntPtr ticket = IntPtr.Zero;
-                Status status = Native.ferry_copy_async(Instance, &copy, Handle.Pointer, wantsTicket ? &ticket : null,
-                                                        Calls.Error);
+                Status status = Native.ferry_copy_async(Instance, &copy, CopyOptions.Lower(options, &how),
+                                                        Handle.Pointer, wantsTicket ? &ticket : null, Calls.Error);
                 UnpinLater(ref uses, status);
                 Calls.Check(status);
                 return wantsTicket ? new FerryTicket(Handle.Instance, ticket) : null;
@@ -1070,8 +1080,16 @@ namespace Ferry
         }
 
         /// <summary>Enqueues a batch; its copies have no order among themselves.</summary>
-        public void Copy(CopyBatch batch)
+        public void Copy(CopyBatch batch, CopyOptions? options = null) { Copy(batch, options, false); }
+
+        public FerryTicket CopyWithTicket(CopyBatch batch, CopyOptions? options = null)
         {
+            return Copy(batch, options, true);
+        }
+
+        FerryTicket Copy(CopyBatch batch, CopyOptions? options, bool wantsTicket)
+        {
+            CopyOptions how;
             Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             lock (batch.Gate)
@@ -1080,10 +1098,13 @@ namespace Ferry
             {
                 batch.Lower(ref uses, copies);
                 RefuseCapture(uses);
-                Status status = Native.ferry_copy_batch_async(Instance, copies, (ulong)batch.Count, batch.Flags,
-                                                              Handle.Pointer, Calls.Error);
+                IntPtr ticket = IntPtr.Zero;
+                Status status = Native.ferry_copy_batch_async(Instance, copies, (ulong)batch.Count,
+                                                              CopyOptions.Lower(options, &how), Handle.Pointer,
+                                                              wantsTicket ? &ticket : null, Calls.Error);
                 UnpinLater(ref uses, status);
                 Calls.Check(status);
+                return wantsTicket ? new FerryTicket(Handle.Instance, ticket) : null;
             }
             finally { uses.Dispose(); }
         }
@@ -1091,35 +1112,62 @@ namespace Ferry
         /// <summary>Enqueues pieces between addresses: the fastest form for thousands of pieces. Nothing keeps the
         /// memory or checks its bounds.</summary>
         public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
-                               BatchFlags flags = BatchFlags.None)
+                               CopyOptions? options = null)
         {
+            CopyPieces(destinations, sources, sizes, count, options, null);
+        }
+
+        public FerryTicket CopyPiecesWithTicket(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
+                                                CopyOptions? options = null)
+        {
+            IntPtr ticket;
+            CopyPieces(destinations, sources, sizes, count, options, &ticket);
+            return new FerryTicket(Handle.Instance, ticket);
+        }
+
+        void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count, CopyOptions? options,
+                        IntPtr* ticket)
+        {
+            CopyOptions how;
             FerryInstance.CheckPieces(destinations, sources, sizes, count);
             using (new Hold(Handle))
             fixed (ulong* to = destinations, from = sources, bytes = sizes)
             {
-                Calls.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count, flags,
-                    Handle.Pointer, Calls.Error));
+                Calls.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count,
+                    CopyOptions.Lower(options, &how), Handle.Pointer, ticket, Calls.Error));
             }
         }
 
         /// <summary>Repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box of device, managed or pinned
         /// memory.</summary>
         public void Fill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
-                         CopyFlags flags = CopyFlags.None)
+                         CopyOptions? options = null)
         {
             using (new Hold(Handle))
                 FerryInstance.Fill(Handle.Instance, Handle.Pointer, true, destination, pattern, width, height, depth,
-                                   flags);
+                                   options);
+        }
+
+        public FerryTicket FillWithTicket(Place destination, byte[] pattern, long width, long height = 1,
+                                          long depth = 1, CopyOptions? options = null)
+        {
+            IntPtr ticket;
+            using (new Hold(Handle))
+            {
+                FerryInstance.Fill(Handle.Instance, Handle.Pointer, true, destination, pattern, width, height, depth,
+                                   options, null, &ticket);
+                return new FerryTicket(Handle.Instance, ticket);
+            }
         }
 
         /// <summary>What Fill would do.</summary>
         public Explanation ExplainFill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
-                                       CopyFlags flags = CopyFlags.None)
+                                       CopyOptions? options = null)
         {
             Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
             using (new Hold(Handle))
                 FerryInstance.Fill(Handle.Instance, Handle.Pointer, true, destination, pattern, width, height, depth,
-                                   flags, &explanation);
+                                   options, &explanation);
             return explanation;
         }
 
@@ -1211,25 +1259,27 @@ namespace Ferry
         }
 
         /// <summary>What Copy would do.</summary>
-        public Explanation Explain(CopyBox box)
+        public Explanation Explain(CopyBox box, CopyOptions? options = null)
         {
             NativeCopy copy;
+            CopyOptions how;
             Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             try
             {
                 box.Lower(ref uses, &copy, -1);
                 Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
-                Calls.Check(Native.ferry_copy_explain_async(Instance, &copy, Handle.Pointer, &explanation,
-                    Calls.Error));
+                Calls.Check(Native.ferry_copy_explain_async(Instance, &copy, CopyOptions.Lower(options, &how),
+                    Handle.Pointer, &explanation, Calls.Error));
                 return explanation;
             }
             finally { uses.Dispose(); }
         }
 
         /// <summary>What Copy would do with a batch.</summary>
-        public BatchExplanation Explain(CopyBatch batch)
+        public BatchExplanation Explain(CopyBatch batch, CopyOptions? options = null)
         {
+            CopyOptions how;
             Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             lock (batch.Gate)
@@ -1238,8 +1288,8 @@ namespace Ferry
             {
                 batch.Lower(ref uses, copies);
                 BatchExplanation explanation = new BatchExplanation { StructSize = BatchExplanation.SizeOf };
-                Calls.Check(Native.ferry_copy_batch_explain_async(Instance, copies, (ulong)batch.Count, batch.Flags,
-                    Handle.Pointer, &explanation, Calls.Error));
+                Calls.Check(Native.ferry_copy_batch_explain_async(Instance, copies, (ulong)batch.Count,
+                    CopyOptions.Lower(options, &how), Handle.Pointer, &explanation, Calls.Error));
                 return explanation;
             }
             finally { uses.Dispose(); }
@@ -1247,8 +1297,9 @@ namespace Ferry
 
         /// <summary>Checks and plans a batch for many launches on streams of this device. It keeps the objects of its
         /// places; it does not accept managed arrays: pin them with FerryInstance.Register.</summary>
-        public PreparedBatch Prepare(CopyBatch batch)
+        public PreparedBatch Prepare(CopyBatch batch, CopyOptions? options = null)
         {
+            CopyOptions how;
             Uses uses = new Uses(Handle.Instance);
             using (new Hold(Handle))
             lock (batch.Gate)
@@ -1258,8 +1309,8 @@ namespace Ferry
                 batch.Lower(ref uses, copies);
                 if (uses.HasPins) throw new ArgumentException("a prepared batch accepts no managed arrays", "batch");
                 IntPtr prepared;
-                Calls.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count, batch.Flags,
-                    Handle.Pointer, &prepared, Calls.Error));
+                Calls.Check(Native.ferry_prepared_create(Instance, copies, (ulong)batch.Count,
+                    CopyOptions.Lower(options, &how), Handle.Pointer, &prepared, Calls.Error));
                 CopyBox[] kept = new CopyBox[batch.Count];
                 Array.Copy(batch.Boxes, kept, kept.Length);
                 return new PreparedBatch(new ObjectHandle(Handle.Instance, "PreparedBatch", prepared,
@@ -1276,8 +1327,19 @@ namespace Ferry
 
         internal PreparedBatch(ObjectHandle handle, CopyBox[] boxes) : base(handle) { this.boxes = boxes; }
 
-        public void Launch(FerryStream stream)
+        /// <summary>Of the options, a launch uses only the tag. Without options, it has the tag of Prepare.</summary>
+        public void Launch(FerryStream stream, CopyOptions? options = null) { Launch(stream, options, null); }
+
+        public FerryTicket LaunchWithTicket(FerryStream stream, CopyOptions? options = null)
         {
+            IntPtr ticket;
+            Launch(stream, options, &ticket);
+            return new FerryTicket(Handle.Instance, ticket);
+        }
+
+        void Launch(FerryStream stream, CopyOptions? options, IntPtr* ticket)
+        {
+            CopyOptions how;
             Uses uses = new Uses(Handle.Instance);
             NativePlace unused;
             using (new Hold(Handle)) using (new Hold(stream.Handle, Handle.Instance))
@@ -1288,7 +1350,8 @@ namespace Ferry
                     uses.Use(box.Source, &unused);
                     uses.Use(box.Destination, &unused);
                 }
-                Calls.Check(Native.ferry_prepared_launch(Handle.Pointer, stream.Handle.Pointer, Calls.Error));
+                Calls.Check(Native.ferry_prepared_launch(Handle.Pointer, CopyOptions.Lower(options, &how),
+                    stream.Handle.Pointer, ticket, Calls.Error));
             }
             finally { uses.Dispose(); }
         }
@@ -1389,7 +1452,8 @@ namespace Ferry
         public uint StagingThreads;
         public ulong StagingBytes;
         public ulong DeferredBytes;
-        public CopyFlags CopyFlags;
+        /// <summary>The options of calls that have none.</summary>
+        public CopyOptions? CopyOptions;
         public uint SoftwareDevices;
         public uint SoftwareQueues;
         public ulong SoftwareMemory;
@@ -1489,9 +1553,10 @@ namespace Ferry
             {
                 StructSize = NativeOptions.SizeOf, Driver = options.Driver, Checks = options.Checks,
                 Kernels = options.Kernels, Staging = options.Staging, StagingThreads = options.StagingThreads,
-                StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes,
-                CopyFlags = options.CopyFlags
+                StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes
             };
+            CopyOptions how;
+            native.CopyOptions = CopyOptions.Lower(options.CopyOptions, &how);
             SoftwareOptions software = new SoftwareOptions
             {
                 StructSize = SoftwareOptions.SizeOf, Devices = options.SoftwareDevices, Queues = options.SoftwareQueues,
@@ -1558,21 +1623,23 @@ namespace Ferry
 
         /// <summary>Copies, and returns when the bytes have arrived.</summary>
         public void Copy(Place source, Place destination, long width, long height = 1, long depth = 1,
-                         CopyFlags flags = CopyFlags.None)
+                         CopyOptions? options = null)
         {
             NativeCopy copy;
+            CopyOptions how;
             Uses uses = new Uses(handle);
             using (new Hold(handle))
             try
             {
-                new CopyBox(source, destination, width, height, depth, flags).Lower(ref uses, &copy, -1);
-                handle.Settle(Native.ferry_copy(handle.Pointer, &copy, Calls.Error));
+                new CopyBox(source, destination, width, height, depth).Lower(ref uses, &copy, -1);
+                handle.Settle(Native.ferry_copy(handle.Pointer, &copy, CopyOptions.Lower(options, &how), Calls.Error));
             }
             finally { uses.Dispose(); }
         }
 
-        public void Copy(CopyBatch batch)
+        public void Copy(CopyBatch batch, CopyOptions? options = null)
         {
+            CopyOptions how;
             Uses uses = new Uses(handle);
             using (new Hold(handle))
             lock (batch.Gate)
@@ -1580,22 +1647,23 @@ namespace Ferry
             try
             {
                 batch.Lower(ref uses, copies);
-                handle.Settle(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count, batch.Flags,
-                    Calls.Error));
+                handle.Settle(Native.ferry_copy_batch(handle.Pointer, copies, (ulong)batch.Count,
+                    CopyOptions.Lower(options, &how), Calls.Error));
             }
             finally { uses.Dispose(); }
         }
 
         /// <summary>Copies pieces between addresses. Nothing keeps the memory or checks its bounds.</summary>
         public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
-                               BatchFlags flags = BatchFlags.None)
+                               CopyOptions? options = null)
         {
+            CopyOptions how;
             CheckPieces(destinations, sources, sizes, count);
             using (new Hold(handle))
             fixed (ulong* to = destinations, from = sources, bytes = sizes)
             {
-                Calls.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count, flags,
-                    Calls.Error));
+                Calls.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count,
+                    CopyOptions.Lower(options, &how), Calls.Error));
             }
         }
 
@@ -1626,33 +1694,35 @@ namespace Ferry
         /// <summary>Repeats a pattern of 1, 2, 4, 8 or 16 bytes over a box of device, managed or pinned memory.
         /// </summary>
         public void Fill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
-                         CopyFlags flags = CopyFlags.None)
+                         CopyOptions? options = null)
         {
             using (new Hold(handle))
-                Fill(handle, IntPtr.Zero, false, destination, pattern, width, height, depth, flags);
+                Fill(handle, IntPtr.Zero, false, destination, pattern, width, height, depth, options);
         }
 
         /// <summary>What Fill would do.</summary>
         public Explanation ExplainFill(Place destination, byte[] pattern, long width, long height = 1, long depth = 1,
-                                       CopyFlags flags = CopyFlags.None)
+                                       CopyOptions? options = null)
         {
             Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
             using (new Hold(handle))
-                Fill(handle, IntPtr.Zero, false, destination, pattern, width, height, depth, flags,
+                Fill(handle, IntPtr.Zero, false, destination, pattern, width, height, depth, options,
                      &explanation);
             return explanation;
         }
 
         // With an explanation: fills nothing, and reports what it would do.
         internal static void Fill(InstanceHandle handle, IntPtr stream, bool isAsync, Place destination, byte[] pattern,
-                                  long width, long height, long depth, CopyFlags flags,
-                                  Explanation* explanation = null)
+                                  long width, long height, long depth, CopyOptions? options,
+                                  Explanation* explanation = null, IntPtr* ticket = null)
         {
+            CopyOptions storage;
+            CopyOptions* how = CopyOptions.Lower(options, &storage);
             if (pattern.Length > 16) throw new ArgumentException("a pattern has at most 16 bytes", "pattern");
             Uses uses = new Uses(handle);
             try
             {
-                NativeFill fill = new NativeFill { PatternSize = (uint)pattern.Length, Flags = flags };
+                NativeFill fill = new NativeFill { PatternSize = (uint)pattern.Length };
                 for (int i = 0; i < pattern.Length; i++) fill.Pattern[i] = pattern[i];
                 NativeCopy box = new NativeCopy();
                 box.Width = fill.Width = Number.Of(width, "width");
@@ -1670,25 +1740,28 @@ namespace Ferry
                     throw new FerryException(error);
                 }
                 Calls.Check(
-                    explanation == null ? isAsync ? Native.ferry_fill_async(instance, &fill, stream, Calls.Error)
-                                                  : Native.ferry_fill(instance, &fill, Calls.Error)
-                    : isAsync ? Native.ferry_fill_explain_async(instance, &fill, stream, explanation, Calls.Error)
-                              : Native.ferry_fill_explain(instance, &fill, explanation, Calls.Error));
+                    explanation == null
+                        ? isAsync ? Native.ferry_fill_async(instance, &fill, how, stream, ticket, Calls.Error)
+                                  : Native.ferry_fill(instance, &fill, how, Calls.Error)
+                    : isAsync ? Native.ferry_fill_explain_async(instance, &fill, how, stream, explanation, Calls.Error)
+                              : Native.ferry_fill_explain(instance, &fill, how, explanation, Calls.Error));
             }
             finally { uses.Dispose(); }
         }
 
         /// <summary>What Copy would do.</summary>
-        public Explanation Explain(CopyBox box)
+        public Explanation Explain(CopyBox box, CopyOptions? options = null)
         {
             NativeCopy copy;
+            CopyOptions how;
             Uses uses = new Uses(handle);
             using (new Hold(handle))
             try
             {
                 box.Lower(ref uses, &copy, -1);
                 Explanation explanation = new Explanation { StructSize = Explanation.SizeOf };
-                Calls.Check(Native.ferry_copy_explain(handle.Pointer, &copy, &explanation, Calls.Error));
+                Calls.Check(Native.ferry_copy_explain(handle.Pointer, &copy, CopyOptions.Lower(options, &how),
+                    &explanation, Calls.Error));
                 return explanation;
             }
             finally { uses.Dispose(); }

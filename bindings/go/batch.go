@@ -12,10 +12,10 @@ import (
 type Work interface {
 	describe() error
 	owners() []*object
-	run(f *Instance, flags C.uint32_t, info details) C.int32_t
-	enqueue(s *Stream, flags C.uint32_t, info details) C.int32_t
-	explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation, info details) C.int32_t
-	prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info details) C.int32_t
+	run(f *Instance, options *C.ferry_copy_options, info details) C.int32_t
+	enqueue(s *Stream, options *C.ferry_copy_options, ticket **C.ferry_ticket, info details) C.int32_t
+	explain(s *Stream, options *C.ferry_copy_options, explanation *C.ferry_batch_explanation, info details) C.int32_t
+	prepare(s *Stream, options *C.ferry_copy_options, prepared **C.ferry_prepared, info details) C.int32_t
 }
 
 // Batch is a list of copies of any shapes, made by one call. The copies have no order and must not overlap.
@@ -26,9 +26,9 @@ type Batch struct {
 }
 
 // Add adds a copy. If a box is not inside its memory, calls with the batch fail with the index of the box.
-func (b *Batch) Add(destination, source Memory, extent Extent, flags ...CopyFlags) {
+func (b *Batch) Add(destination, source Memory, extent Extent) {
 	to, from := destination.end(), source.end()
-	c, err := description(to, from, extent, flags, item{C.FERRY_ITEM_COPY, C.uint64_t(len(b.copies))})
+	c, err := description(to, from, extent, item{C.FERRY_ITEM_COPY, C.uint64_t(len(b.copies))})
 	if b.err == nil {
 		b.err = err
 	}
@@ -65,22 +65,23 @@ func first[T any](slice []T) *T {
 
 func (b *Batch) count() C.uint64_t { return C.uint64_t(len(b.copies)) }
 
-func (b *Batch) run(f *Instance, flags C.uint32_t, info details) C.int32_t {
-	return C.ferry_copy_batch(f.c, b.first(), b.count(), flags, info)
+func (b *Batch) run(f *Instance, options *C.ferry_copy_options, info details) C.int32_t {
+	return C.ferry_copy_batch(f.c, b.first(), b.count(), options, info)
 }
 
-func (b *Batch) enqueue(s *Stream, flags C.uint32_t, info details) C.int32_t {
-	return C.go_ferry_copy_batch_async(s.instance.c, b.first(), b.count(), flags, s.number(), info)
+func (b *Batch) enqueue(s *Stream, options *C.ferry_copy_options, ticket **C.ferry_ticket, info details) C.int32_t {
+	return C.go_ferry_copy_batch_async(s.instance.c, b.first(), b.count(), options, s.number(), ticket, info)
 }
 
-func (b *Batch) explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation,
+func (b *Batch) explain(s *Stream, options *C.ferry_copy_options, explanation *C.ferry_batch_explanation,
 	info details) C.int32_t {
-	return C.go_ferry_copy_batch_explain_async(s.instance.c, b.first(), b.count(), flags, s.number(), explanation,
+	return C.go_ferry_copy_batch_explain_async(s.instance.c, b.first(), b.count(), options, s.number(), explanation,
 		info)
 }
 
-func (b *Batch) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared, info details) C.int32_t {
-	return C.go_ferry_prepared_create(s.instance.c, b.first(), b.count(), flags, s.number(), prepared, info)
+func (b *Batch) prepare(s *Stream, options *C.ferry_copy_options, prepared **C.ferry_prepared,
+	info details) C.int32_t {
+	return C.go_ferry_prepared_create(s.instance.c, b.first(), b.count(), options, s.number(), prepared, info)
 }
 
 // Pieces is a batch of lines: the fastest form for thousands of small copies.
@@ -120,37 +121,29 @@ func (p *Pieces) describe() error   { return p.err }
 func (p *Pieces) owners() []*object { return p.used }
 func (p *Pieces) count() C.uint64_t { return C.uint64_t(len(p.sizes)) }
 
-func (p *Pieces) run(f *Instance, flags C.uint32_t, info details) C.int32_t {
-	return C.ferry_copy_pieces(f.c, first(p.destinations), first(p.sources), first(p.sizes), p.count(), flags, info)
+func (p *Pieces) run(f *Instance, options *C.ferry_copy_options, info details) C.int32_t {
+	return C.ferry_copy_pieces(f.c, first(p.destinations), first(p.sources), first(p.sizes), p.count(), options, info)
 }
 
-func (p *Pieces) enqueue(s *Stream, flags C.uint32_t, info details) C.int32_t {
+func (p *Pieces) enqueue(s *Stream, options *C.ferry_copy_options, ticket **C.ferry_ticket, info details) C.int32_t {
 	return C.go_ferry_copy_pieces_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
-		p.count(), flags, s.number(), info)
+		p.count(), options, s.number(), ticket, info)
 }
 
-func (p *Pieces) explain(s *Stream, flags C.uint32_t, explanation *C.ferry_batch_explanation,
+func (p *Pieces) explain(s *Stream, options *C.ferry_copy_options, explanation *C.ferry_batch_explanation,
 	info details) C.int32_t {
 	return C.go_ferry_copy_pieces_explain_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
-		p.count(), flags, s.number(), explanation, info)
+		p.count(), options, s.number(), explanation, info)
 }
 
-func (p *Pieces) prepare(s *Stream, flags C.uint32_t, prepared **C.ferry_prepared,
+func (p *Pieces) prepare(s *Stream, options *C.ferry_copy_options, prepared **C.ferry_prepared,
 	info details) C.int32_t {
 	return C.go_ferry_prepared_create_pieces(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
-		p.count(), flags, s.number(), prepared, info)
-}
-
-func batchFlags(flags []BatchFlags) C.uint32_t {
-	var result C.uint32_t
-	for _, flag := range flags {
-		result |= C.uint32_t(flag)
-	}
-	return result
+		p.count(), options, s.number(), prepared, info)
 }
 
 // Run makes all copies of a batch, and returns when they are complete. It occupies a thread meanwhile.
-func (f *Instance) Run(work Work, flags ...BatchFlags) error {
+func (f *Instance) Run(work Work, options ...CopyOption) error {
 	if err := work.describe(); err != nil {
 		return err
 	}
@@ -159,25 +152,32 @@ func (f *Instance) Run(work Work, flags ...BatchFlags) error {
 		return err
 	}
 	defer leave()
-	return f.call(func(info details) C.int32_t { return work.run(f, batchFlags(flags), info) })
+	return f.call(func(info details) C.int32_t { return work.run(f, how(options), info) })
 }
 
 // Run enqueues all copies of a batch on the stream. The batch may be changed as soon as the call returns.
-func (s *Stream) Run(work Work, flags ...BatchFlags) error {
+func (s *Stream) Run(work Work, options ...CopyOption) error { return s.run(work, options, nil) }
+
+// RunTicket is Run with a ticket.
+func (s *Stream) RunTicket(work Work, options ...CopyOption) (*Ticket, error) {
+	return s.newTicket(func(ticket **C.ferry_ticket) error { return s.run(work, options, ticket) })
+}
+
+func (s *Stream) run(work Work, options []CopyOption, ticket **C.ferry_ticket) error {
 	if err := work.describe(); err != nil {
 		return err
 	}
-	return s.call(func(info details) C.int32_t { return work.enqueue(s, batchFlags(flags), info) },
+	return s.call(func(info details) C.int32_t { return work.enqueue(s, how(options), ticket, info) },
 		work.owners()...)
 }
 
 // ExplainRun reports what Run would do, without doing it.
-func (s *Stream) ExplainRun(work Work, flags ...BatchFlags) (BatchExplanation, error) {
+func (s *Stream) ExplainRun(work Work, options ...CopyOption) (BatchExplanation, error) {
 	if err := work.describe(); err != nil {
 		return BatchExplanation{}, err
 	}
 	c := C.ferry_batch_explanation{struct_size: C.sizeof_ferry_batch_explanation}
-	err := s.call(func(info details) C.int32_t { return work.explain(s, batchFlags(flags), &c, info) },
+	err := s.call(func(info details) C.int32_t { return work.explain(s, how(options), &c, info) },
 		work.owners()...)
 	if err != nil {
 		return BatchExplanation{}, err
@@ -195,7 +195,7 @@ type Prepared struct {
 }
 
 // Prepare checks and plans a batch for streams of the device of this stream.
-func (s *Stream) Prepare(work Work, flags ...BatchFlags) (*Prepared, error) {
+func (s *Stream) Prepare(work Work, options ...CopyOption) (*Prepared, error) {
 	if err := work.describe(); err != nil {
 		return nil, err
 	}
@@ -215,7 +215,7 @@ func (s *Stream) Prepare(work Work, flags ...BatchFlags) (*Prepared, error) {
 	}
 	p, err = create(s.instance, p, &p.object, "prepared batch", func(info details) C.int32_t {
 		var prepared *C.ferry_prepared
-		status := work.prepare(s, batchFlags(flags), &prepared, info)
+		status := work.prepare(s, how(options), &prepared, info)
 		p.handle = C.uint64_t(uintptr(unsafe.Pointer(prepared)))
 		return status
 	})
@@ -227,16 +227,24 @@ func (s *Stream) Prepare(work Work, flags ...BatchFlags) (*Prepared, error) {
 
 func (p *Prepared) c() *C.ferry_prepared { return (*C.ferry_prepared)(C.go_pointer(p.handle)) }
 
-// Launch enqueues a prepared batch.
-func (s *Stream) Launch(p *Prepared) error {
+// Launch enqueues a prepared batch. Of the options, a launch uses only the [Tag]. Without options, it has the tag of
+// Prepare.
+func (s *Stream) Launch(p *Prepared, options ...CopyOption) error { return s.launch(p, options, nil) }
+
+// LaunchTicket is Launch with a ticket.
+func (s *Stream) LaunchTicket(p *Prepared, options ...CopyOption) (*Ticket, error) {
+	return s.newTicket(func(ticket **C.ferry_ticket) error { return s.launch(p, options, ticket) })
+}
+
+func (s *Stream) launch(p *Prepared, options []CopyOption, ticket **C.ferry_ticket) error {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
 	return s.call(func(info details) C.int32_t {
-		return C.go_ferry_prepared_launch(p.c(), s.number(), info)
+		return C.go_ferry_prepared_launch(p.c(), how(options), s.number(), ticket, info)
 	}, &p.object)
 }
 
-// SetAddresses gives all pieces of a batch prepared with BatchUpdatable the addresses of other pieces, in the order of
+// SetAddresses gives all pieces of a batch prepared with CopyUpdatable the addresses of other pieces, in the order of
 // the stream. The pieces must be as many and of the same sizes. The old memory can then be freed, after launches of the
 // batch have completed.
 func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {

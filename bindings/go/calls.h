@@ -20,11 +20,12 @@ static inline void go_log(void *user, int32_t level, const char *message) {
 static inline void go_done(void *user, int32_t status) { goFerryDone((uintptr_t)user, status); }
 
 static inline int32_t go_open(const ferry_options *options, const ferry_software_options *software,
-                              const int32_t *staging_cpus, uintptr_t log, ferry_instance **instance,
-                              ferry_error_info *error) {
+                              const int32_t *staging_cpus, const ferry_copy_options *copy_options, uintptr_t log,
+                              ferry_instance **instance, ferry_error_info *error) {
     ferry_options own = *options;
     own.driver_options = software;
     own.staging_cpus = staging_cpus;
+    own.copy_options = copy_options;
     if (log) {
         own.log = go_log;
         own.log_user = (void *)log;
@@ -38,11 +39,13 @@ static inline int32_t go_notify(ferry_instance *instance, uintptr_t stream, uint
 
 /* A copy whose ends may be memory of Go, which must outlive only this call. */
 static inline int32_t go_copy(ferry_instance *instance, const ferry_copy_desc *copy, uint8_t *destination,
-                              const uint8_t *source, ferry_explanation *explanation, ferry_error_info *error) {
+                              const uint8_t *source, const ferry_copy_options *options, ferry_explanation *explanation,
+                              ferry_error_info *error) {
     ferry_copy_desc own = *copy;
     if (destination) own.destination.address = (uintptr_t)destination;
     if (source) own.source.address = (uintptr_t)source;
-    return explanation ? ferry_copy_explain(instance, &own, explanation, error) : ferry_copy(instance, &own, error);
+    return explanation ? ferry_copy_explain(instance, &own, options, explanation, error)
+                       : ferry_copy(instance, &own, options, error);
 }
 
 static inline int32_t go_multilink_set(ferry_instance *instance, int32_t device, const int32_t *helpers,

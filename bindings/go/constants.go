@@ -45,7 +45,7 @@ const (
 	ErrorImported         Status = -28 // imported: it cannot be freed, changed or allocated from, and ends with its import
 	ErrorNotShareable     Status = -29 // this memory, pool, event or semaphore cannot be shared
 	ErrorProfile          Status = -30 // the profile is damaged, old, or of another device or driver
-	ErrorRoute            Status = -31 // the route that the flags force cannot take this copy: see value
+	ErrorRoute            Status = -31 // the route that the options force cannot take this copy: see value
 	ErrorNoSoftwareDriver Status = -32 // libferry-software, the library of the software driver, is missing
 	ErrorSoftwareBuild    Status = -33 // libferry-software is of another build than this library
 	ErrorOtherKind        Status = -34 // full checks: memory of another kind than stated; a handle of another kind
@@ -84,40 +84,46 @@ const (
 	DeviceUnknown = -1
 )
 
+// FERRY_ROUTE_AUTO
+const (
+	RouteAuto = 0 // ferry chooses the route
+)
+
+// Priority is one of the constants FERRY_PRIORITY_*.
+type Priority int32
+
+// FERRY_PRIORITY_*
+const (
+	PriorityNormal     Priority = 0
+	PriorityUrgent     Priority = 1 // does not wait for other copies in the queue of a copy engine
+	PriorityBackground Priority = 2 // not implemented: FERRY_ERROR_UNSUPPORTED
+)
+
+// SourceOrder is one of the constants FERRY_SOURCE_ORDER_*.
+type SourceOrder int32
+
+// FERRY_SOURCE_ORDER_*
+const (
+	SourceOrderAny    SourceOrder = 0 // the source is read at any time until the copy is complete
+	SourceOrderStream SourceOrder = 1 // the source is read after the earlier work on the stream
+	SourceOrderCall   SourceOrder = 2 // the source is read before the call returns
+)
+
 // CopyFlags is any combination of the constants FERRY_COPY_*.
 type CopyFlags uint32
 
 // FERRY_COPY_*
 const (
-	CopyUrgent             CopyFlags = 1
-	CopyNoKernels          CopyFlags = 2
-	CopySourceRead         CopyFlags = 4
-	CopyMultilink          CopyFlags = 8
-	CopyDestinationWritten CopyFlags = 16
-	CopyByDriver           CopyFlags = 256
-	CopyByKernel           CopyFlags = 512
-	CopyByStaging          CopyFlags = 1024
-	CopyByRelay            CopyFlags = 2048
-	CopyDefault            CopyFlags = 4294901760 // a maximum of 65535 SMs, which limits nothing
-)
-
-// FERRY_COPY_MAX_SMS_SHIFT
-const (
-	CopyMaxSMsShift = 16
+	CopyNoKernels          CopyFlags = 1  // leaves all SMs to other work
+	CopyMultilink          CopyFlags = 2  // uses the host links of several devices
+	CopyDestinationWritten CopyFlags = 4  // the call returns after a pageable destination is complete
+	CopyCheckOverlap       CopyFlags = 8  // rejects a batch whose copies overlap
+	CopyUpdatable          CopyFlags = 16 // allows ferry_prepared_set_addresses
 )
 
 // FERRY_NO_*
 const (
 	NoTimeout = -1 // wait without a limit
-)
-
-// BatchFlags is any combination of the constants FERRY_BATCH_*.
-type BatchFlags uint32
-
-// FERRY_BATCH_*
-const (
-	BatchCheckOverlap BatchFlags = 4096 // refuse a batch if a copy writes bytes that another one reads or writes
-	BatchUpdatable    BatchFlags = 8192 // prepared pieces only: allows ferry_prepared_set_addresses
 )
 
 // Route is one of the constants FERRY_ROUTE_*.
@@ -140,12 +146,12 @@ type Obstacle int32
 // FERRY_OBSTACLE_*
 const (
 	ObstacleNone              Obstacle = 0
-	ObstacleNoRoute           Obstacle = 1  // the route that the instance's flags force does not serve pieces of a batch
-	ObstacleForbidden         Obstacle = 2  // FERRY_COPY_NO_KERNELS
+	ObstacleNoRoute           Obstacle = 1  // the route that the options force does not serve pieces of a batch
+	ObstacleForbidden         Obstacle = 2  // the options exclude kernels
 	ObstacleNotLoaded         Obstacle = 3  // the driver refused ferry's kernels, or the options exclude them
 	ObstacleHostToHost        Obstacle = 4  // both ends are host memory
 	ObstaclePageable          Obstacle = 5  // an end is pageable or host pool memory that the device does not reach
-	ObstacleManaged           Obstacle = 6  // an end is managed memory: kernels by BY_KERNEL or URGENT, staging never
+	ObstacleManaged           Obstacle = 6  // an end is managed memory: kernels if forced or URGENT, staging never
 	ObstacleArray             Obstacle = 7  // an end is an array that kernels do not take: see ferry_array_create
 	ObstacleNoAccess          Obstacle = 8  // the copy's context has no access to an end
 	ObstacleBeyond            Obstacle = 9  // an end reaches past its allocation or registration
@@ -167,15 +173,15 @@ type Reason int32
 
 // FERRY_REASON_*
 const (
-	ReasonNone       Reason = 0 // there is nothing to copy
-	ReasonLine       Reason = 1 // one line without pageable memory: the driver is as fast
-	ReasonOnly       Reason = 2 // no other route can take it: see the obstacles
-	ReasonPredicted  Reason = 3 // it is predicted to be the fastest, from the profile in force
-	ReasonNoWait     Reason = 4 // the driver would make the caller wait
-	ReasonForced     Reason = 5 // the flags force it
-	ReasonUrgent     Reason = 6 // FERRY_COPY_URGENT
-	ReasonSourceRead Reason = 7 // FERRY_COPY_SOURCE_READ: the source is read in the call
-	ReasonMultilink  Reason = 8 // FERRY_COPY_MULTILINK
+	ReasonNone        Reason = 0 // there is nothing to copy
+	ReasonLine        Reason = 1 // one line without pageable memory: the driver is as fast
+	ReasonOnly        Reason = 2 // no other route can take it: see the obstacles
+	ReasonPredicted   Reason = 3 // it is predicted to be the fastest, from the profile in force
+	ReasonNoWait      Reason = 4 // the driver would make the caller wait
+	ReasonForced      Reason = 5 // the options force it
+	ReasonUrgent      Reason = 6 // FERRY_PRIORITY_URGENT
+	ReasonSourceOrder Reason = 7 // FERRY_SOURCE_ORDER_CALL: the source is read in the call
+	ReasonMultilink   Reason = 8 // FERRY_COPY_MULTILINK
 )
 
 // ProfileOrigin is one of the constants FERRY_PROFILE_*.
@@ -208,7 +214,7 @@ const (
 	SideSource        Side = 1
 	SideDestination   Side = 2
 	SideExtent        Side = 3
-	SideDescriptor    Side = 4 // the descriptor's own flags and reserved fields
+	SideDescriptor    Side = 4 // the descriptor's own fields, such as its reserved fields
 	SideOptions       Side = 5 // the options or the description that a call was given
 	SideDriverOptions Side = 6 // ferry_options.driver_options, or the ferry_software_options of a call
 )
@@ -277,6 +283,10 @@ const (
 	FieldLinks           Field = 56
 	FieldCount           Field = 57
 	FieldTimeout         Field = 58 // timeout_ns
+	FieldRoute           Field = 59 // of ferry_copy_options, as PRIORITY, SOURCE_ORDER and MAX_SMS
+	FieldPriority        Field = 60
+	FieldSourceOrder     Field = 61
+	FieldMaxSMs          Field = 62
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -297,26 +307,25 @@ type Numbers int32
 
 // FERRY_NUMBERS_*
 const (
-	NumbersNone      Numbers = 0  // both are 0 and mean nothing
-	NumbersValue     Numbers = 1  // value: the value given. limit means nothing, here only
-	NumbersAtLeast   Numbers = 2  // value is less than limit, the minimum
-	NumbersAtMost    Numbers = 3  // value is more than limit, the maximum
-	NumbersUpTo      Numbers = 4  // value is not in 0 to limit
-	NumbersCount     Numbers = 5  // value is not in 0 to limit - 1: limit is a number of things, such as devices
-	NumbersEqual     Numbers = 6  // value is not limit, the only value that works
-	NumbersMultiple  Numbers = 7  // value is no multiple of limit
-	NumbersPower     Numbers = 8  // value is no power of two, or more than limit
-	NumbersBits      Numbers = 9  // value has bits that limit lacks
-	NumbersExclusive Numbers = 10 // value has several of the flags in limit, which exclude each other
-	NumbersBegin     Numbers = 11 // value, where the box begins, is before limit, where the memory begins
-	NumbersEnd       Numbers = 12 // value, one past the last byte, row or slice, is past limit, the end
-	NumbersElement   Numbers = 13 // value does not fit elements of limit bytes
-	NumbersCopy      Numbers = 14 // value and limit are the indices of two copies that conflict
-	NumbersKnown     Numbers = 15 // value differs from limit, the size or version that this library knows
-	NumbersOf        Numbers = 16 // value is the number of a line, and limit the number of lines
-	NumbersObstacle  Numbers = 17 // value is FERRY_OBSTACLE_*
-	NumbersResult    Numbers = 18 // value: the value given; limit: the CUresult with which the driver refused it
-	NumbersNeeds     Numbers = 19 // value has a flag that also needs limit
+	NumbersNone     Numbers = 0  // both are 0 and mean nothing
+	NumbersValue    Numbers = 1  // value: the value given. limit means nothing, here only
+	NumbersAtLeast  Numbers = 2  // value is less than limit, the minimum
+	NumbersAtMost   Numbers = 3  // value is more than limit, the maximum
+	NumbersUpTo     Numbers = 4  // value is not in 0 to limit
+	NumbersCount    Numbers = 5  // value is not in 0 to limit - 1: limit is a number of things, such as devices
+	NumbersEqual    Numbers = 6  // value is not limit, the only value that works
+	NumbersMultiple Numbers = 7  // value is no multiple of limit
+	NumbersPower    Numbers = 8  // value is no power of two, or more than limit
+	NumbersBits     Numbers = 9  // value has bits that limit lacks
+	NumbersBegin    Numbers = 10 // value, where the box begins, is before limit, where the memory begins
+	NumbersEnd      Numbers = 11 // value, one past the last byte, row or slice, is past limit, the end
+	NumbersElement  Numbers = 12 // value does not fit elements of limit bytes
+	NumbersCopy     Numbers = 13 // value and limit are the indices of two copies that conflict
+	NumbersKnown    Numbers = 14 // value differs from limit, the size or version that this library knows
+	NumbersOf       Numbers = 15 // value is the number of a line, and limit the number of lines
+	NumbersObstacle Numbers = 16 // value is FERRY_OBSTACLE_*
+	NumbersResult   Numbers = 17 // value: the value given; limit: the CUresult with which the driver refused it
+	NumbersNeeds    Numbers = 18 // value has a flag that also needs limit
 )
 
 // Driver is one of the constants FERRY_DRIVER_*.
@@ -368,7 +377,7 @@ const (
 	NUMANode   NUMA = 2 // on node number `numa_node`
 )
 
-// FERRY_PRIORITY_*
+// FERRY_PRIORITY_OF_PROCESS
 const (
 	PriorityOfProcess = 20
 )

@@ -67,7 +67,7 @@ type Options struct {
 	// panic.
 	Log             func(level LogLevel, message string)
 	RegisterChunk   uint64
-	CopyFlags       CopyFlags
+	CopyOptions     []CopyOption // of calls that have none
 	Kernels         Kernels
 	Staging         Staging
 	StagingThreads  uint32
@@ -97,7 +97,6 @@ func Open(options Options) (*Instance, error) {
 		driver:            C.int32_t(options.Driver),
 		checks:            C.int32_t(options.Checks),
 		register_chunk:    C.uint64_t(options.RegisterChunk),
-		copy_flags:        C.uint32_t(options.CopyFlags),
 		kernels:           C.int32_t(options.Kernels),
 		staging:           C.int32_t(options.Staging),
 		staging_threads:   C.uint32_t(options.StagingThreads),
@@ -123,7 +122,9 @@ func Open(options Options) (*Instance, error) {
 	if options.Log != nil {
 		f.log = cgo.NewHandle(options.Log)
 	}
-	err := call(func(info details) C.int32_t { return C.go_open(&c, &software, cpus, C.uintptr_t(f.log), &f.c, info) })
+	err := call(func(info details) C.int32_t {
+		return C.go_open(&c, &software, cpus, how(options.CopyOptions), C.uintptr_t(f.log), &f.c, info)
+	})
 	if err != nil {
 		f.deleteLog()
 		return nil, err

@@ -19,9 +19,9 @@ import (
 
 // open opens an instance on the software driver, which must have nothing open when the test ends. The file
 // FERRY_TEST_PROFILE makes its copies take the routes that they take on a GPU.
-func open(t testing.TB) *Instance {
+func open(t testing.TB, options ...CopyOption) *Instance {
 	t.Helper()
-	f, err := Open(Options{Driver: DriverSoftware, SoftwareDevices: 2})
+	f, err := Open(Options{Driver: DriverSoftware, SoftwareDevices: 2, CopyOptions: options})
 	must(t, err)
 	if file := os.Getenv("FERRY_TEST_PROFILE"); file != "" {
 		profile, err := os.ReadFile(file)
@@ -317,13 +317,13 @@ func TestABatchNamesTheBadCopy(t *testing.T) {
 		}
 	}
 	var e *Error
-	if err := s.Run(&batch, BatchCheckOverlap); !errors.As(err, &e) || e.Status != ErrorOutOfBounds || e.Index != 9 {
+	if err := s.Run(&batch, CopyCheckOverlap); !errors.As(err, &e) || e.Status != ErrorOutOfBounds || e.Index != 9 {
 		t.Error(err)
 	}
 	batch.Reset()
 	batch.Add(to.Place(), from.Place(), Line(10))
 	batch.Add(to.Place().Offset(9), from.Place().Offset(50), Line(10))
-	if err := f.Run(&batch, BatchCheckOverlap); !errors.As(err, &e) || e.Status != ErrorOverlap || e.Index != 1 {
+	if err := f.Run(&batch, CopyCheckOverlap); !errors.As(err, &e) || e.Status != ErrorOverlap || e.Index != 1 {
 		t.Error(err)
 	}
 	array, err := f.NewArray(0, ArrayDesc{Format: FormatUint8, Channels: 1, Width: 10})
@@ -362,7 +362,7 @@ func TestPreparedBatchesKeepTheirMemory(t *testing.T) {
 			t.Error("wrong bytes")
 		}
 	}
-	p, err := s.Prepare(pieces(from), BatchUpdatable)
+	p, err := s.Prepare(pieces(from), CopyUpdatable)
 	made(t, p, err, (*Prepared).Destroy)
 	must(t, s.Launch(p))
 	expect(from)
@@ -438,6 +438,108 @@ func TestTicketsReportProgressAndHeedTheirContext(t *testing.T) {
 	must(t, ticket.Release())
 	for f.OpenObjects()["ticket"] > 0 { // waits whose context has ended return behind the copy
 		runtime.Gosched()
+	}
+}
+
+func TestTheTagOfEveryCallArrivesInItsTicket(t *testing.T) {
+	f := open(t)
+	s := stream(t, f)
+	from, to := pinned(t, f, 4096), device(t, f, 4096)
+	var batch Batch
+	var pieces Pieces
+	batch.Add(to, from, Line(4096))
+	pieces.Add(to, from, 4096)
+	p, err := s.Prepare(&batch, Tag(math.MaxUint64))
+	made(t, p, err, (*Prepared).Destroy)
+	for want, make := range map[TicketInfo]func() (*Ticket, error){
+		{Tag: 1, BytesTotal: 4096}: func() (*Ticket, error) { return s.CopyTicket(to, from, Line(4096), Tag(9), Tag(1)) },
+		{Tag: 2, BytesTotal: 4096}: func() (*Ticket, error) { return s.RunTicket(&batch, Tag(2)) },
+		{Tag: 3, BytesTotal: 4096}: func() (*Ticket, error) { return s.RunTicket(&pieces, Tag(3)) },
+		{Tag: 4, BytesTotal: 4096}: func() (*Ticket, error) { return s.FillTicket(to, Line(4096), []byte{7}, Tag(4)) },
+		{Tag: 5}:                   func() (*Ticket, error) { return s.LaunchTicket(p, Tag(5)) },
+		{Tag: math.MaxUint64}:      func() (*Ticket, error) { return s.LaunchTicket(p) },
+		{BytesTotal: 4096}:         func() (*Ticket, error) { return s.RunTicket(&batch) },
+		{}:                         func() (*Ticket, error) { return s.LaunchTicket(p, CopyFlags(0)) },
+		{Tag: 6, BytesTotal: 0}:    func() (*Ticket, error) { return s.RunTicket(&Pieces{}, Tag(6)) },
+		{Tag: 7, Route: RouteKernel, BytesTotal: 4096}: func() (*Ticket, error) {
+			return s.CopyTicket(to, from, Line(4096), RouteKernel, Tag(7))
+		},
+	} {
+		ticket, err := make()
+		must(t, err)
+		must(t, ticket.Wait(context.Background()))
+		info, err := ticket.Info()
+		if err != nil || !info.Done || info.Tag != want.Tag || info.BytesTotal != want.BytesTotal ||
+			want.Route != RouteNone && info.Route != want.Route {
+			t.Errorf("%+v, not %+v: %v", info, want, err)
+		}
+		must(t, ticket.Release())
+	}
+}
+
+func TestEveryCallNamesTheFieldOfTheOptionsThatItRefuses(t *testing.T) {
+	f := open(t)
+	s := stream(t, f)
+	from, to := pinned(t, f, 4096), device(t, f, 4096)
+	var batch Batch
+	var pieces Pieces
+	batch.Add(to, from, Line(4096))
+	pieces.Add(to, from, 4096)
+	p, err := s.Prepare(&batch)
+	made(t, p, err, (*Prepared).Destroy)
+	second := func(_ any, err error) error { return err }
+	for _, one := range []struct {
+		option CopyOption
+		status Status
+		field  Field
+	}{
+		{Route(99), ErrorInvalidArgument, FieldRoute}, {RouteBuffered, ErrorUnsupported, FieldRoute},
+		{Priority(-1), ErrorInvalidArgument, FieldPriority}, {PriorityBackground, ErrorUnsupported, FieldPriority},
+		{SourceOrder(3), ErrorInvalidArgument, FieldSourceOrder}, {CopyFlags(1 << 20), ErrorFlags, FieldFlags},
+		{MaxSMs(1 << 16), ErrorInvalidArgument, FieldMaxSMs},
+	} {
+		pattern := []byte{7}
+		for i, err := range []error{
+			f.Copy(to, from, Line(4096), one.option), s.Copy(to, from, Line(4096), one.option),
+			second(f.Explain(to, from, Line(4096), one.option)), second(s.Explain(to, from, Line(4096), one.option)),
+			second(s.CopyTicket(to, from, Line(4096), one.option)), f.Fill(to, Line(4096), pattern, one.option),
+			s.Fill(to, Line(4096), pattern, one.option), second(s.ExplainFill(to, Line(4096), pattern, one.option)),
+			second(s.FillTicket(to, Line(4096), pattern, one.option)), f.Run(&batch, one.option),
+			s.Run(&batch, one.option), second(s.RunTicket(&batch, one.option)), f.Run(&pieces, one.option),
+			s.Run(&pieces, one.option), second(s.ExplainRun(&batch, one.option)),
+			second(s.ExplainRun(&pieces, one.option)), second(s.Prepare(&batch, one.option)),
+			second(s.Prepare(&pieces, one.option)), s.Launch(p, one.option), second(s.LaunchTicket(p, one.option)),
+		} {
+			var e *Error
+			if !errors.As(err, &e) || e.Status != one.status || e.Side != SideOptions || e.Field != one.field {
+				t.Errorf("%d: %v", i, err)
+			}
+		}
+	}
+}
+
+func TestOptionsOfTheInstanceApplyToCallsThatHaveNone(t *testing.T) {
+	f := open(t, RouteStaged, Tag(7))
+	s := stream(t, f)
+	to, slice := device(t, f, 4096), Slice(make([]byte, 4096))
+	for _, one := range []struct {
+		options []CopyOption
+		route   Route
+	}{{nil, RouteStaged}, {[]CopyOption{RouteDriver}, RouteDriver}, {[]CopyOption{CopyFlags(0)}, RouteDriver}} {
+		explanation, err := f.Explain(to, slice, Line(4096), one.options...)
+		if err != nil || explanation.Route != one.route {
+			t.Error(explanation, err)
+		}
+	}
+	ticket, err := s.FillTicket(to, Line(4096), []byte{7})
+	made(t, ticket, err, (*Ticket).Release)
+	if info, err := ticket.Info(); err != nil || info.Tag != 7 {
+		t.Errorf("%+v %v", info, err)
+	}
+	var e *Error
+	_, err = Open(Options{Driver: DriverSoftware, CopyOptions: []CopyOption{MaxSMs(1 << 16)}})
+	if !errors.As(err, &e) || e.Side != SideOptions || e.Field != FieldMaxSMs {
+		t.Error(err)
 	}
 }
 
@@ -636,11 +738,11 @@ func TestExplanationsTellTheRoute(t *testing.T) {
 		explanation.DestinationMemory != MemoryDevice || !strings.HasPrefix(explanation.String(), "driver route") {
 		t.Error(explanation, err)
 	}
-	explanation, err = f.Explain(to, Slice(make([]byte, 4096)), Line(4096), CopyByDriver)
+	explanation, err = f.Explain(to, Slice(make([]byte, 4096)), Line(4096), RouteDriver)
 	if err != nil || explanation.SourceMemory != MemoryPageable || explanation.KernelObstacle.String() == "" {
 		t.Error(explanation, err)
 	}
-	if _, err = f.Explain(to, from, Line(4096), CopyByDriver, CopyByKernel); !errors.Is(err, ErrorFlags) {
+	if _, err = f.Explain(to, from, Line(4096), CopyNoKernels, RouteKernel); !errors.Is(err, ErrorRoute) {
 		t.Error(err)
 	}
 }
@@ -1207,7 +1309,7 @@ func TestSizesAbove32Bits(t *testing.T) {
 		must(t, s.Synchronize())
 	}
 	copy(slice[largest-8:], last)
-	must(t, f.Copy(memory, Slice(slice), Line(largest), CopyByDriver))
+	must(t, f.Copy(memory, Slice(slice), Line(largest), RouteDriver))
 	for offset, want := range map[uint64][]byte{0: first, largest - 8: last} {
 		must(t, f.Copy(Slice(got), memory.Place().Offset(offset), Line(8)))
 		if !bytes.Equal(got, want) {

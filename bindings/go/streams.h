@@ -2,12 +2,12 @@
 
 #include <ferry/ferry.h>
 
-static inline int32_t go_ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
-    return ferry_copy_async(instance, copy, (struct CUstream_st *)stream, ticket, error);
+static inline int32_t go_ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_copy_async(instance, copy, options, (struct CUstream_st *)stream, ticket, error);
 }
 
-static inline int32_t go_ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size, uintptr_t stream, ferry_error_info *error) {
-    return ferry_copy_bytes_async(instance, destination, source, size, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_copy_bytes_async(instance, destination, source, size, options, (struct CUstream_st *)stream, ticket, error);
 }
 
 static inline int32_t go_ferry_ticket_create(ferry_instance *instance, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
@@ -18,24 +18,24 @@ static inline int32_t go_ferry_ticket_wait_async(ferry_ticket *ticket, uintptr_t
     return ferry_ticket_wait_async(ticket, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags, uintptr_t stream, ferry_error_info *error) {
-    return ferry_copy_batch_async(instance, copies, count, flags, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_copy_batch_async(instance, copies, count, options, (struct CUstream_st *)stream, ticket, error);
 }
 
-static inline int32_t go_ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, uint32_t flags, uintptr_t stream, ferry_error_info *error) {
-    return ferry_copy_pieces_async(instance, destinations, sources, sizes, count, flags, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_copy_pieces_async(instance, destinations, sources, sizes, count, options, (struct CUstream_st *)stream, ticket, error);
 }
 
-static inline int32_t go_ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
-    return ferry_prepared_create(instance, copies, count, flags, (struct CUstream_st *)stream, prepared, error);
+static inline int32_t go_ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
+    return ferry_prepared_create(instance, copies, count, options, (struct CUstream_st *)stream, prepared, error);
 }
 
-static inline int32_t go_ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, uint32_t flags, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
-    return ferry_prepared_create_pieces(instance, destinations, sources, sizes, count, flags, (struct CUstream_st *)stream, prepared, error);
+static inline int32_t go_ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
+    return ferry_prepared_create_pieces(instance, destinations, sources, sizes, count, options, (struct CUstream_st *)stream, prepared, error);
 }
 
-static inline int32_t go_ferry_prepared_launch(ferry_prepared *prepared, uintptr_t stream, ferry_error_info *error) {
-    return ferry_prepared_launch(prepared, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_prepared_launch(prepared, options, (struct CUstream_st *)stream, ticket, error);
 }
 
 static inline int32_t go_ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources, uintptr_t stream, ferry_error_info *error) {
@@ -46,24 +46,24 @@ static inline int32_t go_ferry_prepared_destroy_deferred(ferry_prepared *prepare
     return ferry_prepared_destroy_deferred(prepared, (struct CUstream_st *)stream, error);
 }
 
-static inline int32_t go_ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, uintptr_t stream, ferry_error_info *error) {
-    return ferry_fill_async(instance, fill, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_fill_async(instance, fill, options, (struct CUstream_st *)stream, ticket, error);
 }
 
-static inline int32_t go_ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
-    return ferry_copy_explain_async(instance, copy, (struct CUstream_st *)stream, explanation, error);
+static inline int32_t go_ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
+    return ferry_copy_explain_async(instance, copy, options, (struct CUstream_st *)stream, explanation, error);
 }
 
-static inline int32_t go_ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
-    return ferry_fill_explain_async(instance, fill, (struct CUstream_st *)stream, explanation, error);
+static inline int32_t go_ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
+    return ferry_fill_explain_async(instance, fill, options, (struct CUstream_st *)stream, explanation, error);
 }
 
-static inline int32_t go_ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
-    return ferry_copy_batch_explain_async(instance, copies, count, flags, (struct CUstream_st *)stream, explanation, error);
+static inline int32_t go_ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
+    return ferry_copy_batch_explain_async(instance, copies, count, options, (struct CUstream_st *)stream, explanation, error);
 }
 
-static inline int32_t go_ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, uint32_t flags, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
-    return ferry_copy_pieces_explain_async(instance, destinations, sources, sizes, count, flags, (struct CUstream_st *)stream, explanation, error);
+static inline int32_t go_ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
+    return ferry_copy_pieces_explain_async(instance, destinations, sources, sizes, count, options, (struct CUstream_st *)stream, explanation, error);
 }
 
 static inline int32_t go_ferry_stream_destroy(ferry_instance *instance, uintptr_t stream, ferry_error_info *error) {

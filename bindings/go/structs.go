@@ -133,7 +133,7 @@ type Explanation struct {
 	Height            uint64
 	Depth             uint64
 	DriverNS          uint64        // predicted for the driver route, from the call until the bytes are there; 0: not known
-	KernelNS          uint64        // likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_*
+	KernelNS          uint64        // likewise for a kernel, which is used if it is 5 % faster: see FERRY_ROUTE_AUTO
 	KernelObstacle    Obstacle      // FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one
 	MaxSMs            uint32        // the maximum number of SMs that the route keeps busy; 0 for the driver's
 	StagedNS          uint64        // as driver_ns, for FERRY_ROUTE_STAGED
@@ -141,10 +141,10 @@ type Explanation struct {
 	Threads           uint32        // the maximum number of CPU threads that the route keeps busy, a waiting caller included
 	StagingDelayNS    uint64        // in staged_ns: how late staged copies lately were because other programs kept the processors busy or other kernels the device; 0: not
 	RelayNS           uint64        // as driver_ns, for FERRY_ROUTE_RELAYED
-	RelayObstacle     Obstacle      // FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without
+	RelayObstacle     Obstacle      // FERRY_OBSTACLE_*: why that cannot take it, or need not. Below 2 MiB, the relay route is considered only with the route RELAYED
 	Links             uint32        // for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
 	MultilinkNS       uint64        // as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links
-	MultilinkObstacle Obstacle      // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it
+	MultilinkObstacle Obstacle      // FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: no MULTILINK
 	Reason            Reason        // FERRY_REASON_*: why the copy, or one of its parts, takes this route
 	Profile           ProfileOrigin // FERRY_PROFILE_*: where the predicted times come from
 	HelperSMs         uint32        // with several links: the maximum number of SMs on each helper, and max_sms on the device; else 0
@@ -239,13 +239,14 @@ func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
 	}
 }
 
-// TicketInfo is ferry_ticket_info. The progress of a copy or a stream.
+// TicketInfo is ferry_ticket_info. The progress of the work of a ticket.
 type TicketInfo struct {
 	Done       bool   // the work has ended, with success or not
 	Status     Status // of the work: 0 while in flight and after success; else what ended it
-	Route      Route  // FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream
-	BytesDone  uint64 // bytes that have arrived; only staged copies count before the end; 0 for a stream
-	BytesTotal uint64 // of the copy; 0 for a stream
+	Route      Route  // FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0
+	BytesDone  uint64 // bytes that have arrived. Before the end, only single staged copies have a number
+	BytesTotal uint64 // of the copy, the batch or the fill; 0 for a prepared batch and for a stream
+	Tag        uint64 // ferry_copy_options.tag; 0 for a stream
 }
 
 func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
@@ -255,6 +256,7 @@ func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
 		Route:      Route(c.route),
 		BytesDone:  uint64(c.bytes_done),
 		BytesTotal: uint64(c.bytes_total),
+		Tag:        uint64(c.tag),
 	}
 }
 

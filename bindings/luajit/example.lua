@@ -32,9 +32,9 @@ for i = 0, 99 do
         from = ferry.place(pinned, { offset = 40 * i }), width = 40 }
 end
 stream:copy_batch(copies)
-copies[100].flags = 0x8000
+copies[100].width = 4000
 local ok, failure = pcall(stream.copy_batch, stream, copies)
-assert(not ok and failure.index == 99 and failure.status == C.FERRY_ERROR_FLAGS, tostring(failure))
+assert(not ok and failure.index == 99 and failure.status == C.FERRY_ERROR_OUT_OF_BOUNDS, tostring(failure))
 
 -- Frame loop: each frame uploads a buffer that Lua may collect immediately: the stream keeps the buffer until the copy
 -- is complete.

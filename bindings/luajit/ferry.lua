@@ -89,6 +89,9 @@ function ferry.struct(name, fields)
     return struct
 end
 
+-- The options of a call: fields of ferry_copy_options, or nil for the copy_options of ferry.open.
+local function options_of(given) return given and ferry.struct("ferry_copy_options", given) end
+
 function ferry.error_info() return ferry.struct("ferry_error_info") end
 
 -- ferry.details is where calls describe their error until ferry.check reads it. Finalizers must not use it: they may run
@@ -150,11 +153,15 @@ local function free(self)
 end
 memory.free, stream.free = free, free
 
--- Opens an instance. `options` are fields of ferry_options, without callbacks.
+-- Opens an instance. `options` are fields of ferry_options, without callbacks. `copy_options` are the options of calls
+-- that have none: fields of ferry_copy_options.
 function ferry.open(options)
-    local box = ffi.new("ferry_instance *[1]")
-    ferry.check(C.ferry_open(ferry.struct("ferry_options", options), box, ferry.details))
-    local state, report = { c = box[0], users = 1 }, ferry.struct("ferry_report")
+    local box, given = ffi.new("ferry_instance *[1]"), {}
+    for field, value in pairs(options or {}) do given[field] = value end
+    given.copy_options = options_of(given.copy_options)
+    ferry.check(C.ferry_open(ferry.struct("ferry_options", given), box, ferry.details))
+    -- The state refers to `given`, so that ferry_open can read the structs in it.
+    local state, report = { c = box[0], users = 1, options = given }, ferry.struct("ferry_report")
     C.ferry_instance_get_report(state.c, report, nil)
     state.driver = report.driver
     ffi.gc(box, function() leave(state) end)
@@ -294,7 +301,6 @@ local function describe(f, desc, copy, index, anchors)
     set(desc, "width", copy.width, "extent")
     set(desc, "height", copy.height or 1, "extent")
     set(desc, "depth", copy.depth or 1, "extent")
-    set(desc, "flags", copy.flags or 0, "descriptor")
     check_end(f, from, desc, C.FERRY_SIDE_SOURCE, index)
     check_end(f, to, desc, C.FERRY_SIDE_DESTINATION, index)
     anchors[#anchors + 1] = { to.anchor, from.anchor }
@@ -306,20 +312,20 @@ local function describe_all(f, copies, anchors)
     return descs
 end
 
--- Copies, and returns when the copy is complete: { to =, from =, width =, height =, depth =, flags = }
-function instance:copy(copy)
+-- Copies, and returns when the copy is complete: { to =, from =, width =, height =, depth = }. `options` are fields of
+-- ferry_copy_options, such as { route = C.FERRY_ROUTE_KERNEL }.
+function instance:copy(copy, options)
     local c, anchors = use(self), {}
     local descs = describe_all(self, { copy }, anchors)
-    ferry.check(settled(c, C.ferry_copy(c, descs, ferry.details)))
+    ferry.check(settled(c, C.ferry_copy(c, descs, options_of(options), ferry.details)))
     return anchors -- until here the memory is in use
 end
 
 -- Makes many copies. The error of a bad one has its index, from 0 on.
-function instance:copy_batch(copies, flags)
+function instance:copy_batch(copies, options)
     local c, anchors = use(self), {}
     local descs = describe_all(self, copies, anchors)
-    flags = number("uint32_t", flags or 0, "flags")
-    ferry.check(settled(c, C.ferry_copy_batch(c, descs, #copies, flags, ferry.details)))
+    ferry.check(settled(c, C.ferry_copy_batch(c, descs, #copies, options_of(options), ferry.details)))
     return anchors
 end
 
@@ -337,20 +343,19 @@ function stream:keep(anchors)
 end
 
 -- Enqueues a copy. Its source must not be written before the copy has completed.
-function stream:copy(copy)
-    local c, anchors = use(self), {}
+function stream:copy(copy, options)
+    local c, anchors, how = use(self), {}, options_of(options)
     local descs = describe_all(self.f, { copy }, anchors)
     self:keep(anchors) -- first: a copy that fails may have enqueued a part
-    ferry.check(C.ferry_copy_async(c, descs, self.box[0], nil, ferry.details))
+    ferry.check(C.ferry_copy_async(c, descs, how, self.box[0], nil, ferry.details))
 end
 
 -- Enqueues many copies.
-function stream:copy_batch(copies, flags)
-    local c, anchors = use(self), {}
+function stream:copy_batch(copies, options)
+    local c, anchors, how = use(self), {}, options_of(options)
     local descs = describe_all(self.f, copies, anchors)
-    flags = number("uint32_t", flags or 0, "flags")
     self:keep(anchors)
-    ferry.check(C.ferry_copy_batch_async(c, descs, #copies, flags, self.box[0], ferry.details))
+    ferry.check(C.ferry_copy_batch_async(c, descs, #copies, how, self.box[0], nil, ferry.details))
 end
 
 -- Waits for the stream.

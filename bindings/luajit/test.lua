@@ -9,8 +9,9 @@ local function test(name, body) tests[name], names[#names + 1] = body, name end
 -- The file FERRY_TEST_PROFILE makes copies on the software driver take the routes that they take on a GPU.
 local profile = os.getenv("FERRY_TEST_PROFILE")
 profile = profile and assert(io.open(profile)):read("*a")
-local function open()
-    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, driver_options = ferry.struct("ferry_software_options", { devices = 2 }) }
+local function open(copy_options)
+    local f = ferry.open { driver = C.FERRY_DRIVER_SOFTWARE, copy_options = copy_options,
+        driver_options = ferry.struct("ferry_software_options", { devices = 2 }) }
     if profile then assert(C.ferry_profile_load(f.c, profile, #profile, nil) == 0) end
     return f
 end
@@ -62,7 +63,7 @@ test("sizes above 32 bits", function()
     end
     ffi.copy(host, first, 8)
     ffi.copy(host + largest - 8, last, 8)
-    f:copy { to = memory, from = host, width = largest, flags = C.FERRY_COPY_BY_DRIVER }
+    f:copy({ to = memory, from = host, width = largest }, { route = C.FERRY_ROUTE_DRIVER })
     expect(0, first)
     expect(largest - 8, last)
     assert(not pcall(f.device_alloc, f, 0, 2 ^ 53) and not pcall(f.host_alloc, f, 0xffffffffffffffffULL))
@@ -308,10 +309,16 @@ test("numbers that their field has no room for are refused", function()
         raises("options.size: ", f.host_alloc, f, value)
     end
     raises("extent.width: nil", f.copy, f, { to = memory, from = buffer })
+    local copy, stream = { to = memory, from = buffer, width = 1 }, f:stream_create(0)
     for _, value in ipairs { -1, 2 ^ 32, 2 ^ 32 + 1, 0 / 0, 0.5 } do
-        local copy = { to = memory, from = buffer, width = 1, flags = value }
-        assert(raises("descriptor.flags: ", f.copy, f, copy).field == C.FERRY_FIELD_FLAGS)
-        raises("options.flags: ", f.copy_batch, f, {}, value)
+        for _, field in ipairs { "flags", "max_sms" } do
+            local options = { [field] = value }
+            for _, call in ipairs { function() f:copy(copy, options) end, function() f:copy_batch({}, options) end,
+                function() stream:copy(copy, options) end, function() stream:copy_batch({}, options) end } do
+                local failure = raises("options." .. field .. ": ", call)
+                assert(failure.side == C.FERRY_SIDE_OPTIONS and failure.field == C["FERRY_FIELD_" .. field:upper()])
+            end
+        end
     end
     for _, value in ipairs { 2 ^ 31, 2 ^ 32, -2 ^ 31 - 1, 0 / 0, 0.5 } do
         raises("options.device: ", f.device_alloc, f, value, 16)
@@ -323,6 +330,52 @@ test("numbers that their field has no room for are refused", function()
     raises("options.width: ", f.array_create, f, 0, { format = C.FERRY_FORMAT_UINT8, channels = 1, width = -1 })
     raises("options.min_size: ", f.host_alloc, f, 16, { min_size = -1 })
     raises("options.log: ", ferry.open, { driver = C.FERRY_DRIVER_SOFTWARE, log = function() end })
+end)
+
+test("options force a route, and their tag arrives in the ticket", function()
+    local f = open { route = C.FERRY_ROUTE_STAGED, tag = 7 }
+    local stream, memory, buffer = f:stream_create(0), f:device_alloc(0, 64), ffi.new("char[64]")
+    local copy = ffi.new("ferry_copy_desc", { source = ferry.place(buffer).c, destination = ferry.place(memory).c,
+        width = 64 })
+    for _, case in ipairs { { nil, C.FERRY_ROUTE_STAGED, 7 }, { { route = C.FERRY_ROUTE_DRIVER }, C.FERRY_ROUTE_DRIVER, 0 },
+        { { route = C.FERRY_ROUTE_STAGED, tag = 2 ^ 53 }, C.FERRY_ROUTE_STAGED, 2 ^ 53 } } do
+        local ticket, info = ffi.new("ferry_ticket *[1]"), ferry.struct("ferry_ticket_info")
+        local options = case[1] and ferry.struct("ferry_copy_options", case[1])
+        ferry.check(C.ferry_copy_async(f.c, copy, options, stream.box[0], ticket, ferry.details))
+        ferry.check(C.ferry_ticket_wait(ticket[0], C.FERRY_NO_TIMEOUT, ferry.details))
+        ferry.check(C.ferry_ticket_get_info(ticket[0], info, ferry.details))
+        ferry.check(C.ferry_ticket_release(ticket[0], ferry.details))
+        assert(info.route == case[2] and tonumber(info.tag) == case[3])
+    end
+    -- No kernel can make this copy, so a call that ignores its options succeeds.
+    local here, kernel = { to = ffi.new("char[64]"), from = buffer, width = 64 }, { route = C.FERRY_ROUTE_KERNEL }
+    for _, call in ipairs { function(options) f:copy(here, options) end, function(options) f:copy_batch({ here }, options) end,
+        function(options) stream:copy(here, options) end, function(options) stream:copy_batch({ here }, options) end } do
+        local failure = fails_with(C.FERRY_ERROR_ROUTE, call, kernel)
+        assert(failure.side == C.FERRY_SIDE_OPTIONS and failure.field == C.FERRY_FIELD_ROUTE)
+        call {}
+    end
+    stream:free()
+end)
+
+test("a call names the field of the options that it refuses", function()
+    local f = open()
+    local stream, memory, buffer = f:stream_create(0), f:device_alloc(0, 64), ffi.new("char[64]")
+    local copy = { to = memory, from = buffer, width = 64 }
+    for _, case in ipairs { { "route", 99, "INVALID_ARGUMENT" }, { "route", C.FERRY_ROUTE_BUFFERED, "UNSUPPORTED" },
+        { "priority", -1, "INVALID_ARGUMENT" }, { "priority", C.FERRY_PRIORITY_BACKGROUND, "UNSUPPORTED" },
+        { "source_order", 3, "INVALID_ARGUMENT" }, { "flags", 2 ^ 20, "FLAGS" }, { "max_sms", 65536, "INVALID_ARGUMENT" } } do
+        local field, value, status = unpack(case)
+        local options = { [field] = value }
+        for _, call in ipairs { function() f:copy(copy, options) end, function() f:copy_batch({ copy }, options) end,
+            function() stream:copy(copy, options) end, function() stream:copy_batch({ copy }, options) end,
+            function() open(options) end } do
+            local failure = fails_with(C["FERRY_ERROR_" .. status], call)
+            assert(failure.side == C.FERRY_SIDE_OPTIONS and failure.field == C["FERRY_FIELD_" .. field:upper()])
+        end
+    end
+    raises("has no member named 'tga'", ferry.struct, "ferry_copy_options", { tga = 7 })
+    stream:free()
 end)
 
 test("a box that leaves its memory is refused", function()

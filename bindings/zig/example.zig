@@ -29,8 +29,8 @@ pub fn main() !void {
     // Upload: bytes to the device and back, by calls that wait.
     const sent: [1000]f32 = @splat(1.5);
     var received: [1000]f32 = @splat(0);
-    try call(ferry.ferry_copy_bytes, .{ f, memory, @intFromPtr(&sent), 4000 });
-    try call(ferry.ferry_copy_bytes, .{ f, @intFromPtr(&received), memory, 4000 });
+    try call(ferry.ferry_copy_bytes, .{ f, memory, @intFromPtr(&sent), 4000, null });
+    try call(ferry.ferry_copy_bytes, .{ f, @intFromPtr(&received), memory, 4000, null });
     if (received[999] != 1.5) return error.Upload;
 
     // Box: 64 by 32 texels of an image into a box of an array, and back. x, width and row_pitch are bytes.
@@ -57,7 +57,7 @@ pub fn main() !void {
         },
         .{ .source = box, .destination = .{ .kind = ferry.FERRY_KIND_HOST, .address = @intFromPtr(&texel) }, .width = 4 },
     };
-    for (copies) |copy| try call(ferry.ferry_copy, .{ f, &copy });
+    for (copies) |copy| try call(ferry.ferry_copy, .{ f, &copy, null });
     if (texel != 42) return error.Box;
 
     // Batch: many pieces in one call, from pinned memory.
@@ -73,9 +73,10 @@ pub fn main() !void {
         s.* = @intFromPtr(number);
         t.* = memory + 4 * (999 - i);
     }
-    try call(ferry.ferry_copy_pieces_async, .{ f, &to, &from, &sizes, 1000, 0, stream });
+    try call(ferry.ferry_copy_pieces_async, .{ f, &to, &from, &sizes, 1000, null, stream, null });
 
     // Frame loop: each frame uses the pinned memory, which is written again only after the copy has completed.
+    const urgent = ferry.ferry_copy_options{ .priority = ferry.FERRY_PRIORITY_URGENT };
     for (0..60) |frame| {
         try call(ferry.ferry_stream_synchronize, .{ f, stream });
         @memset(pinned, @intCast(frame));
@@ -85,10 +86,10 @@ pub fn main() !void {
             .width = 25 * 4,
             .height = 40,
         };
-        try call(ferry.ferry_copy_async, .{ f, &copy, stream, null });
+        try call(ferry.ferry_copy_async, .{ f, &copy, &urgent, stream, null });
     }
     try call(ferry.ferry_stream_synchronize, .{ f, stream });
-    try call(ferry.ferry_copy, .{ f, &copies[1] });
+    try call(ferry.ferry_copy, .{ f, &copies[1], null });
     if (texel != 59) return error.FrameLoop;
     std.debug.print("upload, box, batch and frame loop arrived\n", .{});
 }

@@ -4,7 +4,11 @@ const ferry = @import("ferry");
 const expect = std.testing.expect;
 
 fn open() !*ferry.ferry_instance {
-    const options = ferry.ferry_options{ .driver = ferry.FERRY_DRIVER_SOFTWARE };
+    return open_with(null);
+}
+
+fn open_with(copy_options: ?*const ferry.ferry_copy_options) !*ferry.ferry_instance {
+    const options = ferry.ferry_options{ .driver = ferry.FERRY_DRIVER_SOFTWARE, .copy_options = copy_options };
     var f: ?*ferry.ferry_instance = null;
     try expect(ferry.ferry_open(&options, &f, null) == 0);
     return f.?;
@@ -21,7 +25,7 @@ test "an error has side, field, value, limit and a line" {
     ferry.ferry_place_host(&copy.source, &bytes);
     ferry.ferry_place_device_pitched(&copy.destination, 0, memory, 4, 0);
     var info = ferry.ferry_error_info{};
-    try expect(ferry.ferry_copy(f, &copy, &info) == ferry.FERRY_ERROR_PITCH);
+    try expect(ferry.ferry_copy(f, &copy, null, &info) == ferry.FERRY_ERROR_PITCH);
     try expect(info.side == ferry.FERRY_SIDE_DESTINATION and info.field == ferry.FERRY_FIELD_ROW_PITCH);
     try expect(info.value == 4 and info.limit == 8);
     var line: [256]u8 = undefined;
@@ -43,6 +47,61 @@ test "every call has the details of its error" {
     const status = ferry.ferry_event_elapsed_time(f, events[0].?, events[1].?, &time, &info); // neither was recorded
     try expect(status == ferry.FERRY_STATUS_DRIVER_BASE - 400 and info.status == status);
     try std.testing.expectEqualStrings("cuEventElapsedTime", std.mem.span(info.driver_function.?));
+}
+
+fn info_of(ticket: ?*ferry.ferry_ticket) !ferry.ferry_ticket_info {
+    try expect(ferry.ferry_ticket_wait(ticket.?, ferry.FERRY_NO_TIMEOUT, null) == 0);
+    var info = ferry.ferry_ticket_info{};
+    try expect(ferry.ferry_ticket_get_info(ticket.?, &info, null) == 0);
+    try expect(ferry.ferry_ticket_release(ticket.?, null) == 0);
+    return info;
+}
+
+test "options force a route, and their tag arrives in the ticket" {
+    const f = try open_with(&.{ .route = ferry.FERRY_ROUTE_STAGED, .tag = 7 });
+    defer ferry.ferry_close(f);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, 64, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory, null);
+    const bytes: [64]u8 = @splat(1);
+    var copy = ferry.ferry_copy_desc{ .width = bytes.len };
+    ferry.ferry_place_host(&copy.source, &bytes);
+    ferry.ferry_place_device(&copy.destination, 0, memory);
+    const by_driver = ferry.ferry_copy_options{ .route = ferry.FERRY_ROUTE_DRIVER, .tag = std.math.maxInt(u64) };
+    var ticket: ?*ferry.ferry_ticket = null;
+    try expect(ferry.ferry_copy_async(f, &copy, null, null, &ticket, null) == 0);
+    var info = try info_of(ticket);
+    try expect(info.route == ferry.FERRY_ROUTE_STAGED and info.tag == 7);
+    try expect(ferry.ferry_copy_async(f, &copy, &by_driver, null, &ticket, null) == 0);
+    info = try info_of(ticket);
+    try expect(info.route == ferry.FERRY_ROUTE_DRIVER and info.tag == std.math.maxInt(u64));
+    const copies = [_]ferry.ferry_copy_desc{copy};
+    try expect(ferry.ferry_copy_batch_async(f, &copies, 1, &.{ .tag = 8 }, null, &ticket, null) == 0);
+    info = try info_of(ticket);
+    try expect(info.tag == 8 and info.bytes_total == bytes.len);
+    var fill = ferry.ferry_fill_desc{ .destination = copy.destination, .width = bytes.len, .pattern_size = 1 };
+    try expect(ferry.ferry_fill_async(f, &fill, &.{ .tag = 9 }, null, &ticket, null) == 0);
+    info = try info_of(ticket);
+    try expect(info.tag == 9 and info.bytes_total == bytes.len);
+}
+
+test "a call names the field of the options that it refuses" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    const cases = [_]struct { ferry.ferry_copy_options, i32, i32 }{
+        .{ .{ .route = 99 }, ferry.FERRY_ERROR_INVALID_ARGUMENT, ferry.FERRY_FIELD_ROUTE },
+        .{ .{ .priority = ferry.FERRY_PRIORITY_BACKGROUND }, ferry.FERRY_ERROR_UNSUPPORTED, ferry.FERRY_FIELD_PRIORITY },
+        .{ .{ .source_order = 3 }, ferry.FERRY_ERROR_INVALID_ARGUMENT, ferry.FERRY_FIELD_SOURCE_ORDER },
+        .{ .{ .flags = 1 << 20 }, ferry.FERRY_ERROR_FLAGS, ferry.FERRY_FIELD_FLAGS },
+        .{ .{ .max_sms = 1 << 16 }, ferry.FERRY_ERROR_INVALID_ARGUMENT, ferry.FERRY_FIELD_MAX_SMS },
+    };
+    for (cases) |case| {
+        const options, const status, const field = case;
+        const copy = ferry.ferry_copy_desc{};
+        var info = ferry.ferry_error_info{};
+        try expect(ferry.ferry_copy(f, &copy, &options, &info) == status);
+        try expect(info.side == ferry.FERRY_SIDE_OPTIONS and info.field == field);
+    }
 }
 
 const Geometry = struct { pitch: u64, height: u64 = 1, x: u64 = 0, y: u64 = 0, z: u64 = 0 };
@@ -109,10 +168,10 @@ test "boxes go to the device and back, and change nothing around them" {
                 .depth = extent[2],
             },
         };
-        for (copies) |copy| try expect(ferry.ferry_copy(f, &copy, null) == 0);
+        for (copies) |copy| try expect(ferry.ferry_copy(f, &copy, null, null) == 0);
         try std.testing.expectEqualSlices(u8, &expected, &received);
         received = @splat(0xee);
-        for (copies) |copy| try expect(ferry.ferry_copy_async(f, &copy, stream, null, null) == 0);
+        for (copies) |copy| try expect(ferry.ferry_copy_async(f, &copy, null, stream, null, null) == 0);
         try expect(ferry.ferry_stream_synchronize(f, stream, null) == 0);
         try std.testing.expectEqualSlices(u8, &expected, &received);
     }
@@ -153,11 +212,11 @@ test "sizes above 32 bits arrive or are refused" {
         var copy = ferry.ferry_copy_desc{ .width = size };
         copy.source = .{ .kind = ferry.FERRY_KIND_HOST, .address = address };
         copy.destination = .{ .kind = ferry.FERRY_KIND_DEVICE, .address = memory };
-        try expect(ferry.ferry_copy_explain(f, &copy, &explanation, &info) == 0);
+        try expect(ferry.ferry_copy_explain(f, &copy, null, &explanation, &info) == 0);
         copy.destination.address += largest - size + 1;
-        try expect(ferry.ferry_copy(f, &copy, &info) != 0);
-        try expect(ferry.ferry_copy_bytes(f, memory + size - 8, @intFromPtr(&first), 8, &info) == 0);
-        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + size - 8, 8, &info) == 0);
+        try expect(ferry.ferry_copy(f, &copy, null, &info) != 0);
+        try expect(ferry.ferry_copy_bytes(f, memory + size - 8, @intFromPtr(&first), 8, null, &info) == 0);
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + size - 8, 8, null, &info) == 0);
         try std.testing.expectEqualSlices(u8, &first, &got);
         const pitch = size / 2;
         if (pitch > std.math.maxInt(i32)) continue;
@@ -169,25 +228,26 @@ test "sizes above 32 bits arrive or are refused" {
             end.row_pitch = pitch;
             end.x = pitch - 8;
         }
-        try expect(ferry.ferry_copy(f, &copy, &info) == 0);
-        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + 2 * pitch - 8, 8, &info) == 0);
+        try expect(ferry.ferry_copy(f, &copy, null, &info) == 0);
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + 2 * pitch - 8, 8, null, &info) == 0);
         try std.testing.expectEqualSlices(u8, &last, &got);
     }
     @memcpy(host[0..8], &first);
     @memcpy(host[largest - 8 .. largest], &last);
-    var copy = ferry.ferry_copy_desc{ .width = largest, .flags = ferry.FERRY_COPY_BY_DRIVER };
+    const by_driver = ferry.ferry_copy_options{ .route = ferry.FERRY_ROUTE_DRIVER };
+    var copy = ferry.ferry_copy_desc{ .width = largest };
     copy.source = .{ .kind = ferry.FERRY_KIND_HOST, .address = address };
     copy.destination = .{ .kind = ferry.FERRY_KIND_DEVICE, .address = memory };
-    try expect(ferry.ferry_copy(f, &copy, &info) == 0);
+    try expect(ferry.ferry_copy(f, &copy, &by_driver, &info) == 0);
     for ([_]u64{ 0, largest - 8 }, [_][8]u8{ first, last }) |offset, wanted| {
-        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + offset, 8, &info) == 0);
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&got), memory + offset, 8, null, &info) == 0);
         try std.testing.expectEqualSlices(u8, &wanted, &got);
     }
     for ([_]u64{ std.math.maxInt(i64), std.math.maxInt(u64) }) |size| {
         var none: u64 = 0;
         try expect(ferry.ferry_device_alloc(f, 0, size, &none, &info) != 0 and none == 0);
         copy.width = size;
-        try expect(ferry.ferry_copy(f, &copy, &info) != 0);
+        try expect(ferry.ferry_copy(f, &copy, null, &info) != 0);
     }
     try expect(info.status == ferry.FERRY_ERROR_OVERFLOW); // the end of so many bytes has no address
     try expect(info.side == ferry.FERRY_SIDE_EXTENT and info.field == ferry.FERRY_FIELD_WIDTH);

@@ -352,7 +352,7 @@ private:
         watch_.time(waiting, [&] { rendered_.make_wait(stream_, passed); });
         watch_.time(constants, [&] { // small, and not after copies of other streams
             ferry::copy_async(ferry_, ferry::host_view<std::uint32_t>(tint, 4), draws_.constants_of(frame_), stream_,
-                              ferry::copy_flag::urgent)
+                              ferry::copy_priority::urgent)
                 .or_throw();
         });
         watch_.time(pieces, [&] { pieces_.copy(ferry_, stream_); });

@@ -149,7 +149,7 @@ FERRY_API int32_t ferry_version(void);
     (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
 #define FERRY_ERROR_NOT_SHAREABLE (-29)      /* this memory, pool, event or semaphore cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)            /* the profile is damaged, old, or of another device or driver */
-#define FERRY_ERROR_ROUTE (-31)              /* the route that the flags force cannot take this copy: see value */
+#define FERRY_ERROR_ROUTE (-31)              /* the route that the options force cannot take this copy: see value */
 #define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
 #define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
 #define FERRY_ERROR_OTHER_KIND (-34) /* full checks: memory of another kind than stated; a handle of another kind */
@@ -219,9 +219,9 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * (memory, registrations, arrays, streams, events, contexts, pools, imports, prepared batches). Anything left stays as
  * it is. Prepared batches that are left must not be touched again; host memory and pinned pools that are left can no
  * longer be freed. Copies and fills may be in flight. Graphs captured through the instance may not run afterwards,
- * unless they hold no kernel of ferry's (FERRY_COPY_BY_DRIVER, _NO_KERNELS, FERRY_KERNELS_NONE). The call is harmless
- * at process exit and after the driver has gone. In the child of a fork it does nothing: another thread may have been
- * changing the instance's memory, which ends with the child.
+ * unless they contain no kernel of ferry (FERRY_ROUTE_DRIVER, FERRY_COPY_NO_KERNELS or FERRY_KERNELS_NONE). The call is
+ * harmless at process exit and after the driver has gone. In the child of a fork it does nothing: another thread may
+ * have been changing the instance's memory, which ends with the child.
  *
  * NULL:          `instance`.
  * Thread-safety: no other call on this instance may be running or come later.
@@ -283,71 +283,110 @@ typedef struct ferry_place {
     uint64_t reserved[4]; /* must be zero */
 } ferry_place;
 
+/* ferry_copy_options.route. Explanations lists the other routes. */
+#define FERRY_ROUTE_AUTO 0 /* ferry chooses the route */
+
+/* ferry_copy_options.priority */
+#define FERRY_PRIORITY_NORMAL 0
+#define FERRY_PRIORITY_URGENT 1     /* does not wait for other copies in the queue of a copy engine */
+#define FERRY_PRIORITY_BACKGROUND 2 /* not implemented: FERRY_ERROR_UNSUPPORTED */
+
+/* ferry_copy_options.source_order. The values differ from the values of CUmemcpySrcAccessOrder. */
+#define FERRY_SOURCE_ORDER_ANY 0    /* the source is read at any time until the copy is complete */
+#define FERRY_SOURCE_ORDER_STREAM 1 /* the source is read after the earlier work on the stream */
+#define FERRY_SOURCE_ORDER_CALL 2   /* the source is read before the call returns */
+
+/* ferry_copy_options.flags */
+#define FERRY_COPY_NO_KERNELS 0x1u          /* leaves all SMs to other work */
+#define FERRY_COPY_MULTILINK 0x2u           /* uses the host links of several devices */
+#define FERRY_COPY_DESTINATION_WRITTEN 0x4u /* the call returns after a pageable destination is complete */
+#define FERRY_COPY_CHECK_OVERLAP 0x8u       /* rejects a batch whose copies overlap */
+#define FERRY_COPY_UPDATABLE 0x10u          /* allows ferry_prepared_set_addresses */
+
 /*
- * Route flags of a copy or fill. Without them, copies of pageable memory are staged where staging can serve: behind
- * other work on a stream always; on an idle stream above 1 MiB, and where staging is predicted to be faster. On an idle
- * stream the prediction decides at every size while the machine is busy, where no kernel can serve, and on the software
- * driver. Of the other copies, one with gaps or an array takes a kernel if that is predicted to win by 5 %; the driver
- * makes the rest. A copy's own flags replace all of the instance's (ferry_options.copy_flags).
+ * How a call makes its copies or its fill. Every call that enqueues or explains work takes these options. NULL means
+ * the options of the instance (ferry_options.copy_options). A struct replaces all of them. 0 is the ordinary choice in
+ * every field except struct_size. In a batch, the options apply to every copy. The struct is read before the call
+ * returns. An error in the struct names FERRY_SIDE_OPTIONS and the field.
  *
- * DEFAULT      Nothing is asked for: only replaces the instance's flags.
- * URGENT       Does not wait behind other copies in a copy engine's queue, which knows no priorities: uses a kernel if
- *              one can take the copy. A line of up to 64 KiB from pageable to device memory goes by the driver where
- *              its source may be read in the call: the driver sends it past those queues. The copy stays
- *              stream-ordered.
- * NO_KERNELS   Leaves all SMs to other work. Outside graphs, copies on the stream stage pageable memory of up to 256 MiB
- *              (less with a small staging buffer) while that has free slots; else the driver copies.
- * SOURCE_READ  A pageable source may be written or freed as soon as an asynchronous call returns, as after the driver's
- *              own calls. The source is read early, so earlier work on the stream must not write it. Behind other work
- *              the calling thread reads up to 1 MiB into pinned memory (FERRY_ROUTE_BUFFERED) without waiting for the
- *              stream. If the copy is larger, the call waits for that work and until the source has been read; so it
- *              does if the instance has 32 MiB of such memory in use. A line of up to 4 KiB to linear memory goes by
- *              the driver, which copies it into its commands; a thousand of them waiting on a stream make the next
- *              call wait.
- *              Refused under capture (FERRY_ERROR_CAPTURE). No effect on pinned sources, copies to the host and fills.
- * DESTINATION_WRITTEN  A pageable destination is complete when an asynchronous call returns, as after the driver's own
- *              calls. The calling thread waits for earlier work on the stream, and helps a staged copy. The stream may
- *              continue a moment later. Refused under capture (FERRY_ERROR_CAPTURE). No effect on other destinations,
- *              on copies between host memory, and on fills.
- * MULTILINK    A copy between host and device memory may take the host links of the helpers that ferry_multilink_set
- *              names: kernels there move part of the bytes. Of pinned memory from 4 MiB on; of pageable memory from 32
- *              MiB on, where it is staged. No effect on other copies, in graphs, beside NO_KERNELS or a forced route
- *              other than BY_STAGING.
- * BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY  Forces that route; a copy that it cannot take fails with
- *              FERRY_ERROR_ROUTE. Two of these, or NO_KERNELS with BY_KERNEL, fail with FERRY_ERROR_FLAGS. BY_STAGING
- *              stages without a kernel beside NO_KERNELS, and where no kernel can serve. Such a copy fails with
- *              FERRY_ERROR_LIMIT and is not enqueued while the staging buffer has no free slot. A copy with BY_RELAY
- *              fails in the same way while all of ferry's streams are in use. For a fill, BY_DRIVER only excludes
- *              kernels, and BY_STAGING and BY_RELAY have no effect. URGENT has no effect beside BY_DRIVER. Beside
- *              NO_KERNELS it takes no kernel, but pageable memory is staged without a prediction, and no copy is
- *              relayed or broadcast.
- *
- * The upper 16 bits hold the maximum number of SMs a kernel may use: flags | number << 16. 0: as many as are useful.
+ * route         How the bytes travel. A route other than AUTO is forced: if it cannot make the copy, the call fails
+ *               with FERRY_ERROR_ROUTE.
+ *   AUTO        ferry chooses the route.
+ *               If earlier work on the stream is pending, copies of pageable memory are staged where staging can serve.
+ *               On an idle stream, they are staged above 1 MiB, and up to 1 MiB if staging is predicted to be faster.
+ *               In four cases, the prediction decides at every size: in synchronous calls, while staging is delayed on
+ *               a busy machine, if no kernel can serve, and on the software driver.
+ *               Copies of 2 MiB or more between devices without access to each other are relayed if the relay is
+ *               predicted to be at least 5 % faster.
+ *               A kernel makes copies with gaps or of arrays if it is predicted to be at least 5 % faster.
+ *               The driver makes all other copies.
+ *   DRIVER      The driver's functions make the copy. A fill uses no kernel.
+ *   KERNEL      A kernel of ferry makes the copy. With NO_KERNELS, the call fails with FERRY_ERROR_ROUTE.
+ *   STAGED      CPU threads and a kernel make the copy through pinned memory. With NO_KERNELS, and if no kernel can
+ *               serve, copies on the stream replace the kernel. In these two cases, the call fails with
+ *               FERRY_ERROR_LIMIT if the staging buffer has no free slot. Fills ignore this route.
+ *   RELAYED     The copy goes from device to device through pinned memory. The call fails with FERRY_ERROR_LIMIT if all
+ *               streams of ferry are in use. Fills ignore this route.
+ * priority      Whether the copy may wait for copies on other streams. Its own stream is always in order.
+ *   NORMAL      The copy may wait in the queue of a copy engine.
+ *   URGENT      The copy does not wait in such a queue. A kernel makes the copy if a kernel can serve. Pageable memory
+ *               is staged without a prediction. There is one exception: if the source may be read in the call, the
+ *               driver makes contiguous copies of up to 64 KiB from pageable to device memory, because it sends their
+ *               bytes past the queues. ferry chooses neither a relay nor a broadcast. With NO_KERNELS, no kernel is
+ *               used. The route DRIVER ignores the priority.
+ * source_order  When an asynchronous call reads a pageable source. Synchronous calls read it in stream order. Pinned
+ *               sources, copies to host memory and fills ignore this field.
+ *   ANY         ferry reads the source at any time until the copy is complete. Until then, the program must not change
+ *               the source. Earlier work on the stream must not write the source, except for copies by ferry. In this
+ *               version, ANY does the same as STREAM.
+ *   STREAM      ferry reads the source after the earlier work on the stream, which may write the source. The program
+ *               must not change the source until the copy is complete.
+ *   CALL        ferry reads the source before the call returns, as the driver's own calls do. After the call, the
+ *               program may write or free the source. Earlier work on the stream must not write the source.
+ *               If earlier work is pending, the calling thread reads up to 1 MiB into pinned memory without waiting
+ *               (FERRY_ROUTE_BUFFERED). If the copy is larger, or if the instance has 32 MiB of such memory in use, the
+ *               call waits for the earlier work and until the source has been read.
+ *               The driver makes contiguous copies of up to 4 KiB to linear memory: it puts their bytes into its
+ *               commands. The call waits if a thousand such copies are pending on the stream.
+ *               Under capture, the call fails with FERRY_ERROR_CAPTURE.
+ * max_sms       The maximum number of SMs that a kernel uses, up to 65535. 0: as many as are useful.
+ * tag           A number that the program chooses. ferry_trace_event and ferry_ticket_info contain it.
+ * flags         FERRY_COPY_*, joined by |.
+ *   NO_KERNELS  No kernel is used, so all SMs stay free for other work. Outside graphs, copies on the stream stage up
+ *               to 256 MiB of pageable memory, or less with a small staging buffer, if the buffer has free slots. The
+ *               driver's functions make all other copies.
+ *   MULTILINK   A copy between host memory and the device also uses the host links of the helpers that
+ *               ferry_multilink_set names. Kernels on the helpers copy a part of the bytes. This applies to pinned
+ *               memory from 4 MiB on, and to staged copies from 32 MiB on. Other copies, copies in graphs, copies with
+ *               NO_KERNELS, and the routes DRIVER, KERNEL and RELAYED ignore the flag.
+ *   DESTINATION_WRITTEN  A pageable destination is complete when an asynchronous call returns, as after the driver's
+ *               own calls. The calling thread waits for the earlier work on the stream, and helps if the copy is
+ *               staged. The stream may continue a moment later. Under capture, the call fails with FERRY_ERROR_CAPTURE.
+ *               Other destinations, copies between host memory, and fills ignore the flag.
+ *   CHECK_OVERLAP  A batch fails with FERRY_ERROR_OVERLAP if one copy writes bytes that another copy reads or writes.
+ *               Single copies ignore the flag: their source and destination are always checked.
+ *   UPDATABLE   Allows ferry_prepared_set_addresses. ferry_prepared_create_pieces accepts the flag,
+ *               ferry_prepared_launch ignores it, and all other calls reject it.
  */
-#define FERRY_COPY_URGENT 0x1u
-#define FERRY_COPY_NO_KERNELS 0x2u
-#define FERRY_COPY_SOURCE_READ 0x4u
-#define FERRY_COPY_MULTILINK 0x8u
-#define FERRY_COPY_DESTINATION_WRITTEN 0x10u
-#define FERRY_COPY_BY_DRIVER 0x100u
-#define FERRY_COPY_BY_KERNEL 0x200u
-#define FERRY_COPY_BY_STAGING 0x400u
-#define FERRY_COPY_BY_RELAY 0x800u
-#define FERRY_COPY_MAX_SMS_SHIFT 16
-#define FERRY_COPY_DEFAULT 0xffff0000u /* a maximum of 65535 SMs, which limits nothing */
+typedef struct ferry_copy_options {
+    uint32_t struct_size;
+    uint32_t flags;       /* FERRY_COPY_* */
+    int32_t route;        /* FERRY_ROUTE_* */
+    int32_t priority;     /* FERRY_PRIORITY_* */
+    int32_t source_order; /* FERRY_SOURCE_ORDER_* */
+    uint32_t max_sms;
+    uint64_t tag;
+} ferry_copy_options;
 
 /* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
- * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices, flags and reserved fields are
- * valid. */
+ * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices and reserved fields are valid. */
 typedef struct ferry_copy_desc {
     ferry_place source;
     ferry_place destination;
-    uint64_t width;  /* bytes */
-    uint64_t height; /* rows */
-    uint64_t depth;  /* slices */
-    uint32_t flags;  /* FERRY_COPY_*; 0: the instance's (ferry_options.copy_flags) */
-    uint32_t reserved0;
-    uint64_t reserved[4]; /* must be zero */
+    uint64_t width;       /* bytes */
+    uint64_t height;      /* rows */
+    uint64_t depth;       /* slices */
+    uint64_t reserved[5]; /* must be zero */
 } ferry_copy_desc;
 
 /*
@@ -383,11 +422,14 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
  * destination's device, else of the source's, else of device 0.
  *
+ * NULL:          `options`.
  * Blocking:      until the copy is complete.
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
  *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from
- *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the route
- *                forced by the flags cannot take the copy. The driver's own may also report earlier asynchronous work that failed.
+ *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the forced
+ *                route cannot make the copy. Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for
+ *                FERRY_PRIORITY_BACKGROUND and for routes that cannot be forced. The driver's own errors may also
+ *                report earlier asynchronous work that failed.
  * Driver:        cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
  *                cuStreamSynchronize where those return early (device to device, pageable host to device). If the
  *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
@@ -396,7 +438,8 @@ FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *so
  *                copy, see ferry_options.kernels. Staged: the same, the calling thread helps, and as ferry_copy_async
  *                on an idle stream.
  */
-FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *error);
+FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
+                             ferry_error_info *error);
 
 /* The progress of a copy. Opaque. */
 typedef struct ferry_ticket ferry_ticket;
@@ -407,33 +450,33 @@ typedef struct ferry_ticket ferry_ticket;
  * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
- * NULL:          `ticket`.
- * Blocking:      does not wait for the GPU unless its flags say so (SOURCE_READ, DESTINATION_WRITTEN), with two
- *                exceptions. The driver's own copies from host memory to host memory wait, and so do its copies of
+ * NULL:          `ticket`, `options`.
+ * Blocking:      does not wait for the GPU, except with FERRY_SOURCE_ORDER_CALL or FERRY_COPY_DESTINATION_WRITTEN, and
+ *                in two cases. The driver's own copies from host memory to host memory wait, and so do its copies of
  *                pageable memory that are not staged: where staging cannot serve (managed memory, another device's
- *                memory, arrays without a surface above 256 MiB; see docs/staging.md), where flags exclude it, and on
- *                an idle stream where the driver is predicted to be faster: up to 1 MiB, or more while staging is late
- *                because the machine is busy, where no kernel can serve, or on the software driver. Such a call waits
- *                for earlier work on the stream (not with FERRY_COPY_SOURCE_READ), and until a pageable source has been
- *                read or, with a host destination, until the copy is complete. A small upload waits up to 30 us (0.3 ms
- *                on the software driver) for one of ferry's just before it on the stream, and a staged copy on an idle
- *                stream up to 0.1 ms until the device has started a kernel, some 10 us if it is idle.
+ *                memory, arrays without a surface above 256 MiB; see docs/staging.md), where the options exclude it,
+ *                and on an idle stream where the driver is predicted to be faster: up to 1 MiB, or more while staging
+ *                is late because the machine is busy, where no kernel can serve, or on the software driver. Such a call
+ *                waits for earlier work on the stream (not with FERRY_SOURCE_ORDER_CALL), and until a pageable source
+ *                has been read or, with a host destination, until the copy is complete. A small upload waits up to 30
+ *                us (0.3 ms on the software driver) for an upload by ferry just before it on the stream, and a staged
+ *                copy on an idle stream up to 0.1 ms until the device has started a kernel, about 10 us if it is idle.
  *                ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory
  *                here if the device of the copy's other end has access to the pool, or between host memory the stream's
  *                device. The first copy by a kernel in a context may wait while the kernel is loaded; the first staged,
  *                buffered or relayed copy, while threads start, streams are created or memory is pinned
  *                (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
  *                while another thread frees (see Memory).
- * Ownership:     `copy` is read before return. The memory must live until the stream has passed the copy, and the
- *                source must not change until then, except a pageable source with FERRY_COPY_SOURCE_READ: until the
- *                return. Memory that is unmapped while a copy runs cannot be made safe.
+ * Ownership:     `copy` is read before return. The memory must live until the copy is complete, and the source must not
+ *                change until then. A pageable source with FERRY_SOURCE_ORDER_CALL is only needed until the call
+ *                returns. Memory that is unmapped while a copy runs cannot be made safe.
  *                *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        as ferry_copy; nothing was enqueued, except the parts of a split copy, the launches of a staged one
  *                above 1 GiB, or the chunks of a relayed one, before the one that fails. FERRY_ERROR_CAPTURE on a
  *                stream that is being captured, for three kinds of copy: between memory from pools of two devices,
  *                neither of which has access to the other's pool; from pageable memory to a device without staging,
  *                because the driver would read the source at the launch, before the graph's earlier nodes have run; and
- *                of pageable memory with FERRY_COPY_SOURCE_READ or _DESTINATION_WRITTEN. With a ticket also
+ *                of pageable memory with FERRY_SOURCE_ORDER_CALL or FERRY_COPY_DESTINATION_WRITTEN. With a ticket also
  *                _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of
  *                times. If the driver refuses only the event behind the copy, the copy is in flight all the same. A
  *                later call that synchronises reports later failures.
@@ -450,46 +493,52 @@ typedef struct ferry_ticket ferry_ticket;
  *                cuMemcpy3DAsync, and for streams and events as relayed. With a ticket cuEventCreate before the copy
  *                and cuEventRecord behind it.
  */
-FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, struct CUstream_st *stream,
-                                   ferry_ticket **ticket, ferry_error_info *error);
+FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy,
+                                   const ferry_copy_options *options, struct CUstream_st *stream, ferry_ticket **ticket,
+                                   ferry_error_info *error);
 
 /*
  * Copies `size` bytes from address to address, both of kind ANY, otherwise as ferry_copy. Pass host addresses as
  * integers: (uint64_t)(uintptr_t)pointer.
  *
+ * NULL:          `options`.
  * Blocking:      until the copy is complete.
  * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
  * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                                   ferry_error_info *error);
+                                   const ferry_copy_options *options, ferry_error_info *error);
 
 /*
  * ferry_copy_bytes on a stream, as ferry_copy_async.
  *
+ * NULL:          `options`, `ticket`.
  * Blocking:      as ferry_copy_async.
- * Ownership:     the memory must live until the stream has passed the copy.
+ * Ownership:     the memory must live until the copy is complete; *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_async.
  * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                                         struct CUstream_st *stream, ferry_error_info *error);
+                                         const ferry_copy_options *options, struct CUstream_st *stream,
+                                         ferry_ticket **ticket, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Tickets
  *
- * A ticket reports the progress of one copy, whatever its route, or of all work on a stream up to some point: of
- * batches, fills and launches. No copy can be cancelled: the driver has all of it when the call returns.
+ * A ticket reports the progress of one call that enqueues: a copy, a batch, the launch of a prepared batch, or a fill.
+ * ferry_ticket_create makes a ticket for all work on a stream up to some point. No copy can be cancelled: the driver
+ * has all of it when the call returns.
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* The progress of a copy or a stream. */
+/* The progress of the work of a ticket. */
 typedef struct ferry_ticket_info {
     uint32_t struct_size;
     int32_t done;         /* 1: the work has ended, with success or not */
     int32_t status;       /* of the work: 0 while in flight and after success; else what ended it */
-    int32_t route;        /* FERRY_ROUTE_* that the copy took, see ferry_copy_explain_async; 0 for a stream */
-    uint64_t bytes_done;  /* bytes that have arrived; only staged copies count before the end; 0 for a stream */
-    uint64_t bytes_total; /* of the copy; 0 for a stream */
+    int32_t route;        /* FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0 */
+    uint64_t bytes_done;  /* bytes that have arrived. Before the end, only single staged copies have a number */
+    uint64_t bytes_total; /* of the copy, the batch or the fill; 0 for a prepared batch and for a stream */
+    uint64_t tag;         /* ferry_copy_options.tag; 0 for a stream */
 } ferry_ticket_info;
 
 /*
@@ -588,14 +637,10 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * Batches
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* Flags of batches. Their values differ from all FERRY_COPY_*. */
-#define FERRY_BATCH_CHECK_OVERLAP 0x1000u /* refuse a batch if a copy writes bytes that another one reads or writes */
-#define FERRY_BATCH_UPDATABLE 0x2000u     /* prepared pieces only: allows ferry_prepared_set_addresses */
-
 /*
  * Makes `count` copies of any places and shapes, each as ferry_copy would. The copies have no order among themselves.
  * Their sources may overlap. No destination may overlap another copy's source or destination: the bytes of both copies'
- * destinations are then undefined, but no others change. FERRY_BATCH_CHECK_OVERLAP looks for overlap by sorting all
+ * destinations are then undefined, but no others change. FERRY_COPY_CHECK_OVERLAP looks for overlap by sorting all
  * rows, for some hundred nanoseconds each. All copies are checked before any is made. A copy that continues the one
  * before at both ends is merged with it. Width 0 is fine, and so is count 0; `copies` may then be NULL.
  *
@@ -603,13 +648,14 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * refuse too, and out of a registration of host memory. The context is found as for ferry_copy, for the first copy that
  * has a device.
  *
- * A piece is a line of linear memory without flags of its own; any other copy is a box. Pieces use the instance's
- * flags. A copy with flags of its own is routed by them, in a call or launch of its own. If the instance has flags,
- * every box of rows gets a call or launch of its own too. All boxes out of arrays that kernels read
- * (FERRY_ARRAY_SURFACE) take one launch together where that is faster. The driver makes copies into arrays. Between
- * pageable memory and the context's device, pieces are staged together, with boxes of at most 16384 rows: in one launch
- * for each direction, or several above 1 GiB. A single one, and copies with the instance's flags NO_KERNELS or
- * BY_DRIVER, are routed as by ferry_copy_async.
+ * A piece is a contiguous copy of linear memory. Any other copy is a box. Pieces are planned together, and so are
+ * boxes: all boxes out of arrays that kernels read (FERRY_ARRAY_SURFACE) use one launch if that is faster. The driver
+ * makes copies into arrays. Between pageable memory and the context's device, pieces are staged together with boxes of
+ * at most 16384 rows: in one launch for each direction, or in several launches above 1 GiB.
+ *
+ * Some options change this. Each box has a call or launch of its own with a forced route, URGENT, CALL, NO_KERNELS,
+ * MULTILINK, DESTINATION_WRITTEN or max_sms. With NO_KERNELS, with the route DRIVER, and if only one piece or box of a
+ * direction has pageable memory, ferry_copy_async's rules apply to each pageable copy.
  *
  * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of
  * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, pass
@@ -617,13 +663,13 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * without it, and returns its status and the index of its copy. With ferry_options.submit this call makes no broadcasts
  * of pageable memory: the calling thread helps to stage each copy instead.
  *
- * NULL:          `copies`.
- * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `copies`, `options`.
+ * Values:        `copies`: `count` elements.
  * Blocking:      until all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
- *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. _FLAGS without a side for
- *                `flags`; _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits for what it
+ *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. An error in the options has no
+ *                index. _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits for what it
  *                has enqueued, and enqueues no more. Each other copy was then made whole or not at all, except in
  *                broadcasts and in copies that take several calls or launches; `error` does not say which were made.
  * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy; with Linux
@@ -632,21 +678,21 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  *                cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each copy; and cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                   uint32_t flags, ferry_error_info *error);
+                                   const ferry_copy_options *options, ferry_error_info *error);
 
 /*
  * Enqueues a batch on `stream`, as for ferry_copy_async: all of it starts after earlier work there, and is complete
  * for later work.
  *
- * NULL:          `copies`.
- * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `copies`, `options`, `ticket`.
+ * Values:        `copies`: `count` elements.
  * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
- *                staged together while the instance's flags have SOURCE_READ or DESTINATION_WRITTEN, until their
- *                sources have been read or their destinations are complete; for pieces that the driver copies one by
- *                one because kernels of others fill the device; and for the stream if the driver cannot make an event
- *                for a table (see Driver).
- * Ownership:     `copies` is read before return. The memory as for ferry_copy_async, until the stream has passed the
- *                batch.
+ *                staged together, with FERRY_SOURCE_ORDER_CALL until their sources have been read, and with
+ *                FERRY_COPY_DESTINATION_WRITTEN until their destinations are complete; for pieces that the driver
+ *                copies one by one because kernels of others fill the device; and for the stream if the driver cannot
+ *                make an event for a table (see Driver).
+ * Ownership:     `copies` is read before return. The memory must stay valid until the batch has completed on the
+ *                stream, as for ferry_copy_async. *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
  *                the driver refuses or that fails with FERRY_ERROR_LIMIT or _OUT_OF_MEMORY.
  * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
@@ -655,65 +701,68 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  *                it, and cuEventRecord.
  */
 FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                         uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+                                         const ferry_copy_options *options, struct CUstream_st *stream,
+                                         ferry_ticket **ticket, ferry_error_info *error);
 
 /*
  * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
  * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses. The
  * rule of ferry_copy_batch about overlap holds for pieces too.
  *
- * NULL:          `destinations`, `sources`, `sizes`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `destinations`, `sources`, `sizes`, `options`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements.
  * Blocking:      until all pieces are complete.
  * Errors:        as ferry_copy_batch.
  * Driver:        as ferry_copy_batch.
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                    const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *error);
+                                    const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
+                                    ferry_error_info *error);
 
 /*
  * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
  *
- * NULL:          `destinations`, `sources`, `sizes`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `destinations`, `sources`, `sizes`, `options`, `ticket`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements.
  * Blocking:      as ferry_copy_batch_async.
- * Ownership:     the arrays are read before return; the memory must live until the stream has passed the batch.
+ * Ownership:     the arrays are read before return; the memory and *ticket as for ferry_copy_batch_async.
  * Errors:        as ferry_copy_batch_async.
  * Driver:        as ferry_copy_batch_async.
  */
 FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
                                           const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                          uint32_t flags, struct CUstream_st *stream, ferry_error_info *error);
+                                          const ferry_copy_options *options, struct CUstream_st *stream,
+                                          ferry_ticket **ticket, ferry_error_info *error);
 
 /* A batch that is checked and planned once, then launched any number of times. Opaque. */
 typedef struct ferry_prepared ferry_prepared;
 
 /*
  * Prepares a batch for streams of the device of `stream`, whose context is found as for ferry_copy_batch_async. The
- * plan keeps the current profile and instance flags. `count` 0 is fine.
+ * plan keeps the current profile and the options, with all of their fields. `count` 0 is fine.
  *
- * NULL:          `copies`.
- * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `copies`, `options`.
+ * Values:        `copies`: `count` elements.
  * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
  *                device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
  *                is read before return. For every launch the memory and the context must live, and the memory must stay
  *                of the same kind.
- * Errors:        as ferry_copy_batch, including _ROUTE with the index of a copy that the instance's flags force onto a
- *                route that cannot take it.
+ * Errors:        as ferry_copy_batch, including _ROUTE with the index of a copy that the options force onto a route
+ *                that cannot take it.
  * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
  *                created, waited for and destroyed.
  */
 FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                        uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
-                                        ferry_error_info *error);
+                                        const ferry_copy_options *options, struct CUstream_st *stream,
+                                        ferry_prepared **prepared, ferry_error_info *error);
 
 /*
- * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_BATCH_UPDATABLE their addresses can be changed, and
+ * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_COPY_UPDATABLE their addresses can be changed, and
  * pieces are not merged.
  *
- * NULL:          `destinations`, `sources`, `sizes`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_*.
+ * NULL:          `destinations`, `sources`, `sizes`, `options`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements.
  * Blocking:      as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
@@ -722,32 +771,35 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
                                                const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                               uint32_t flags, struct CUstream_st *stream, ferry_prepared **prepared,
-                                               ferry_error_info *error);
+                                               const ferry_copy_options *options, struct CUstream_st *stream,
+                                               ferry_prepared **prepared, ferry_error_info *error);
 
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
- * would. A default stream is that of the current context, else of ferry's context for the device of the batch. On a
- * stream that is being captured the batch becomes part of the graph and must live as long as the graph may run. In
- * another context of the device, which does not see all memory of the first, the driver makes the copies instead of
- * kernels.
+ * would. The launch uses only the tag of `options`; NULL means the tag that the batch was prepared with. The other fields
+ * must be valid, and have no effect. A default stream is that of the current context, else of ferry's context for the
+ * device of the batch. On a stream that is being captured the batch becomes part of the graph and must live as long as
+ * the graph may run. In another context of the device, which does not see all memory of the first, the driver makes the
+ * copies instead of kernels.
  *
+ * NULL:          `options`, `ticket`.
  * Thread-safety: safe, but not beside ferry_prepared_set_addresses and ferry_prepared_destroy on the same batch.
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     as ferry_copy_batch_async.
  * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
- *                context, and _CAPTURE if the graph would hold parts of it by their addresses. `error` has no index.
+ *                context, and _CAPTURE if the graph would hold parts of it by their addresses. With a ticket as
+ *                ferry_copy_async. `error` has no index.
  * Driver:        as ferry_copy_batch_async, without the look-ups.
  */
-FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, struct CUstream_st *stream, ferry_error_info *error);
+FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options,
+                                        struct CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *error);
 
 /*
  * Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses of
  * pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses; later
  * launches, also replays of graphs, use the new ones. The caller orders launches on other streams. Each piece keeps
  * its size, its kind of memory (pinned host memory, the device's or a peer's), and its destination's remainder modulo
- * 16. The new addresses are checked as before, with the original flags and for the context that the batch was prepared
- * in.
+ * 16. The new addresses are checked as before, with the options and for the context that the batch was prepared with.
  *
  * NULL:          `destinations`, `sources`.
  * Values:        `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
@@ -803,7 +855,7 @@ FERRY_API int32_t ferry_prepared_destroy_deferred(ferry_prepared *prepared, stru
  * One fill: a pattern of 1, 2, 4, 8 or 16 bytes, in memory order, repeated over a box of device, managed or pinned
  * host memory. The address with its origin and the width must be multiples of the pattern's size, and so must the row
  * pitch if there is more than one row. A row pitch other than 0 is at least x + width. Height 0 and depth 0 count as
- * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size, flags and reserved fields are valid.
+ * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size and reserved fields are valid.
  *
  * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Two kinds of fill need a kernel of
  * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4; and slices with gaps between them, unless the rows
@@ -816,8 +868,8 @@ typedef struct ferry_fill_desc {
     uint64_t depth;
     uint8_t pattern[16];   /* its first pattern_size bytes are read */
     uint32_t pattern_size; /* 1, 2, 4, 8 or 16 */
-    uint32_t flags;        /* FERRY_COPY_*, as of a copy; 0: the instance's (ferry_options.copy_flags) */
-    uint64_t reserved[6];  /* must be zero */
+    uint32_t reserved0;    /* must be zero, like reserved */
+    uint64_t reserved[6];
 } ferry_fill_desc;
 
 /*
@@ -837,36 +889,42 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  * device 0's. Memory that the driver fills only in the memory's own context, such as another process's, uses that
  * context.
  *
+ * NULL:          `options`.
  * Blocking:      until the fill is complete.
- * Errors:        FERRY_ERROR_KIND, _PAGEABLE, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS,
- *                _ALIGNMENT, _FLAGS, _RESERVED name the field in `error`, and nothing was filled. If the driver refuses
- *                a part of a split fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is
- *                no power of two up to 16; _UNSUPPORTED for arrays; _ROUTE if FERRY_COPY_BY_KERNEL is impossible. A
- *                fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field PATTERN or DEPTH if the
- *                flags, the options or the driver exclude kernels, if the box leaves an allocation or registration, or
- *                if kernels cannot reach the memory.
+ * Errors:        FERRY_ERROR_KIND, _PAGEABLE, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _ALIGNMENT, _FLAGS,
+ *                _RESERVED name the field in `error`, and nothing was filled. If the driver refuses a part of a split
+ *                fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is no power of two up
+ *                to 16; _UNSUPPORTED for arrays; _ROUTE if the route KERNEL is forced and no kernel can serve. A fill
+ *                that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field PATTERN or DEPTH if the
+ *                options of the call, the options of the instance or the driver exclude kernels, if the box leaves an
+ *                allocation or registration, or if kernels cannot reach the memory. Errors in the options are as for
+ *                ferry_copy.
  * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
  *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. A fill across
  *                registered pieces is split as copies are, if all of the memory is registered. A kernel fills what
  *                needs one and, in memory of the context's device, rows so narrow and many that the driver's call is
  *                slower: cuPointerGetAttributes and cuLaunchKernel; on first need cuLibraryLoadData.
  */
-FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, ferry_error_info *error);
+FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options,
+                             ferry_error_info *error);
 
 /*
  * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or on one
  * with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
  * are those of the context found as for ferry_fill.
  *
+ * NULL:          `options`, `ticket`.
  * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
- * Ownership:     `fill` is read before return. The memory must live until the stream has passed the fill.
- * Errors:        as ferry_fill; nothing was enqueued but the parts of a split fill before the one that fails.
+ * Ownership:     `fill` is read before return. The memory must live until the fill is complete; *ticket as for
+ *                ferry_copy_async.
+ * Errors:        as ferry_fill; nothing was enqueued except the parts of a split fill before the part that fails.
  *                FERRY_ERROR_DEVICE also for a stream that cannot reach the memory; _NO_CONTEXT for another process's
- *                memory on a stream of a context other than the one that opened it.
- * Driver:        as ferry_fill, without the wait. The driver does not know memory that a capture itself has allocated,
- *                and no kernel fills it.
+ *                memory on a stream of a context other than the one that opened it. With a ticket as ferry_copy_async.
+ * Driver:        as ferry_fill, without the wait; with a ticket as ferry_copy_async. The driver does not know memory
+ *                that a capture itself has allocated, and no kernel fills it.
  */
-FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill, struct CUstream_st *stream,
+FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill,
+                                   const ferry_copy_options *options, struct CUstream_st *stream, ferry_ticket **ticket,
                                    ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -884,12 +942,12 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NO_ROUTE 1      /* the route that the instance's flags force does not serve pieces of a batch */
-#define FERRY_OBSTACLE_FORBIDDEN 2     /* FERRY_COPY_NO_KERNELS */
+#define FERRY_OBSTACLE_NO_ROUTE 1      /* the route that the options force does not serve pieces of a batch */
+#define FERRY_OBSTACLE_FORBIDDEN 2     /* the options exclude kernels */
 #define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
 #define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */
 #define FERRY_OBSTACLE_PAGEABLE 5      /* an end is pageable or host pool memory that the device does not reach */
-#define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory: kernels by BY_KERNEL or URGENT, staging never */
+#define FERRY_OBSTACLE_MANAGED 6       /* an end is managed memory: kernels if forced or URGENT, staging never */
 #define FERRY_OBSTACLE_ARRAY 7         /* an end is an array that kernels do not take: see ferry_array_create */
 #define FERRY_OBSTACLE_NO_ACCESS 8     /* the copy's context has no access to an end */
 #define FERRY_OBSTACLE_BEYOND 9        /* an end reaches past its allocation or registration */
@@ -914,15 +972,15 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 
 /* Why a copy takes its route: ferry_explanation.reason. */
-#define FERRY_REASON_NONE 0        /* there is nothing to copy */
-#define FERRY_REASON_LINE 1        /* one line without pageable memory: the driver is as fast */
-#define FERRY_REASON_ONLY 2        /* no other route can take it: see the obstacles */
-#define FERRY_REASON_PREDICTED 3   /* it is predicted to be the fastest, from the profile in force */
-#define FERRY_REASON_NO_WAIT 4     /* the driver would make the caller wait */
-#define FERRY_REASON_FORCED 5      /* the flags force it */
-#define FERRY_REASON_URGENT 6      /* FERRY_COPY_URGENT */
-#define FERRY_REASON_SOURCE_READ 7 /* FERRY_COPY_SOURCE_READ: the source is read in the call */
-#define FERRY_REASON_MULTILINK 8   /* FERRY_COPY_MULTILINK */
+#define FERRY_REASON_NONE 0         /* there is nothing to copy */
+#define FERRY_REASON_LINE 1         /* one line without pageable memory: the driver is as fast */
+#define FERRY_REASON_ONLY 2         /* no other route can take it: see the obstacles */
+#define FERRY_REASON_PREDICTED 3    /* it is predicted to be the fastest, from the profile in force */
+#define FERRY_REASON_NO_WAIT 4      /* the driver would make the caller wait */
+#define FERRY_REASON_FORCED 5       /* the options force it */
+#define FERRY_REASON_URGENT 6       /* FERRY_PRIORITY_URGENT */
+#define FERRY_REASON_SOURCE_ORDER 7 /* FERRY_SOURCE_ORDER_CALL: the source is read in the call */
+#define FERRY_REASON_MULTILINK 8    /* FERRY_COPY_MULTILINK */
 
 /* Where predicted times come from: ferry_explanation.profile. */
 #define FERRY_PROFILE_NONE 0
@@ -954,7 +1012,7 @@ typedef struct ferry_explanation {
     uint64_t height;
     uint64_t depth;
     uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
-    uint64_t kernel_ns;      /* likewise for a kernel, which is taken where it wins by 5 %, see FERRY_COPY_* */
+    uint64_t kernel_ns;      /* likewise for a kernel, which is used if it is 5 % faster: see FERRY_ROUTE_AUTO */
     int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
     uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0 for the driver's */
     uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
@@ -963,11 +1021,11 @@ typedef struct ferry_explanation {
     uint64_t staging_delay_ns;  /* in staged_ns: how late staged copies lately were because other programs kept the
                                 * processors busy or other kernels the device; 0: not */
     uint64_t relay_ns;          /* as driver_ns, for FERRY_ROUTE_RELAYED */
-    int32_t relay_obstacle;     /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Copies below 2 MiB are taken
-                                * only with FERRY_COPY_BY_RELAY; whether they could be is not looked at without */
+    int32_t relay_obstacle;     /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Below 2 MiB, the relay route
+                                * is considered only with the route RELAYED */
     uint32_t links;             /* for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0 */
     uint64_t multilink_ns;      /* as driver_ns, for FERRY_ROUTE_MULTILINK: by measured or equal links */
-    int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: the flags do not ask for it */
+    int32_t multilink_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it; FORBIDDEN: no MULTILINK */
     int32_t reason;             /* FERRY_REASON_*: why the copy, or one of its parts, takes this route */
     int32_t profile;            /* FERRY_PROFILE_*: where the predicted times come from */
     uint32_t helper_sms;        /* with several links: the maximum number of SMs on each helper, and max_sms on the
@@ -980,13 +1038,15 @@ typedef struct ferry_explanation {
  * Reports what ferry_copy would do with `copy`, without doing it. Fills `explanation`. The explanation does not cover
  * whether a copy between two devices uses the link between them: that depends on peer access.
  *
+ * NULL:          `options`.
  * Blocking:      never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
  *                ferry_copy.
  * Errors:        as ferry_copy.
  * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
-                                     ferry_explanation *explanation, ferry_error_info *error);
+                                     const ferry_copy_options *options, ferry_explanation *explanation,
+                                     ferry_error_info *error);
 
 /*
  * Reports what ferry_copy_async would do, as ferry_copy_explain.
@@ -997,37 +1057,41 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
  * between devices has changed; or the copy finds no free slot, stream or pinned memory for its route, and the driver
  * makes it. ferry_ticket_info.route is the route that the copy took.
  *
+ * NULL:          `options`.
  * Blocking:      as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
  *                ferry_copy_async.
  * Errors:        as ferry_copy_async.
  * Driver:        as ferry_copy_explain.
  */
 FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
-                                           struct CUstream_st *stream, ferry_explanation *explanation,
-                                           ferry_error_info *error);
+                                           const ferry_copy_options *options, struct CUstream_st *stream,
+                                           ferry_explanation *explanation, ferry_error_info *error);
 
 /*
  * Reports what ferry_fill would do with `fill`, without doing it. Fills `explanation`. A fill that the driver refuses
  * in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the call's.
  *
+ * NULL:          `options`.
  * Blocking:      as ferry_copy_explain.
  * Errors:        as ferry_fill, but for refusals by the driver.
  * Driver:        the look-ups of ferry_fill, and cuPointerGetAttributes.
  */
 FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_desc *fill,
-                                     ferry_explanation *explanation, ferry_error_info *error);
+                                     const ferry_copy_options *options, ferry_explanation *explanation,
+                                     ferry_error_info *error);
 
 /*
  * Reports what ferry_fill_async would do, as ferry_fill_explain.
  *
+ * NULL:          `options`.
  * Blocking:      as ferry_copy_explain.
  * Errors:        as ferry_fill_async, but for refusals by the driver: _DEVICE for a stream that cannot reach the memory
  *                and _NO_CONTEXT are not found.
  * Driver:        as ferry_fill_explain.
  */
 FERRY_API int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill,
-                                           struct CUstream_st *stream, ferry_explanation *explanation,
-                                           ferry_error_info *error);
+                                           const ferry_copy_options *options, struct CUstream_st *stream,
+                                           ferry_explanation *explanation, ferry_error_info *error);
 
 /*
  * Writes one readable line about `explanation` to `buffer`, such as "driver route: cuMemcpy3DAsync, pinned to device 0,
@@ -1071,28 +1135,29 @@ typedef struct ferry_batch_explanation {
  * waits: `singles` wait as ferry_copy_explain_async tells for each, and `staged` only to read sources early (Blocking
  * of ferry_copy_batch_async).
  *
- * NULL:          `copies`.
- * Values:        `copies`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `copies`, `options`.
+ * Values:        `copies`: `count` elements.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
  * Driver:        the look-ups of ferry_copy_batch_async.
  */
 FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies,
-                                                 uint64_t count, uint32_t flags, struct CUstream_st *stream,
-                                                 ferry_batch_explanation *explanation, ferry_error_info *error);
+                                                 uint64_t count, const ferry_copy_options *options,
+                                                 struct CUstream_st *stream, ferry_batch_explanation *explanation,
+                                                 ferry_error_info *error);
 
 /*
  * Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
  *
- * NULL:          `destinations`, `sources`, `sizes`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements; `flags`: FERRY_BATCH_CHECK_OVERLAP or 0.
+ * NULL:          `destinations`, `sources`, `sizes`, `options`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_pieces_async.
  * Driver:        the look-ups of ferry_copy_pieces_async.
  */
 FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations,
                                                   const uint64_t *sources, const uint64_t *sizes, uint64_t count,
-                                                  uint32_t flags, struct CUstream_st *stream,
+                                                  const ferry_copy_options *options, struct CUstream_st *stream,
                                                   ferry_batch_explanation *explanation, ferry_error_info *error);
 
 /*
@@ -1115,7 +1180,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_SIDE_SOURCE 1
 #define FERRY_SIDE_DESTINATION 2
 #define FERRY_SIDE_EXTENT 3
-#define FERRY_SIDE_DESCRIPTOR 4     /* the descriptor's own flags and reserved fields */
+#define FERRY_SIDE_DESCRIPTOR 4     /* the descriptor's own fields, such as its reserved fields */
 #define FERRY_SIDE_OPTIONS 5        /* the options or the description that a call was given */
 #define FERRY_SIDE_DRIVER_OPTIONS 6 /* ferry_options.driver_options, or the ferry_software_options of a call */
 
@@ -1179,6 +1244,10 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_LINKS 56
 #define FERRY_FIELD_COUNT 57
 #define FERRY_FIELD_TIMEOUT 58 /* timeout_ns */
+#define FERRY_FIELD_ROUTE 59   /* of ferry_copy_options, as PRIORITY, SOURCE_ORDER and MAX_SMS */
+#define FERRY_FIELD_PRIORITY 60
+#define FERRY_FIELD_SOURCE_ORDER 61
+#define FERRY_FIELD_MAX_SMS 62
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1189,26 +1258,25 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_ITEM_TICKET 5
 
 /* What `value` and `limit` of an error are. Fields of type int32_t have signed numbers. */
-#define FERRY_NUMBERS_NONE 0       /* both are 0 and mean nothing */
-#define FERRY_NUMBERS_VALUE 1      /* value: the value given. limit means nothing, here only */
-#define FERRY_NUMBERS_AT_LEAST 2   /* value is less than limit, the minimum */
-#define FERRY_NUMBERS_AT_MOST 3    /* value is more than limit, the maximum */
-#define FERRY_NUMBERS_UP_TO 4      /* value is not in 0 to limit */
-#define FERRY_NUMBERS_COUNT 5      /* value is not in 0 to limit - 1: limit is a number of things, such as devices */
-#define FERRY_NUMBERS_EQUAL 6      /* value is not limit, the only value that works */
-#define FERRY_NUMBERS_MULTIPLE 7   /* value is no multiple of limit */
-#define FERRY_NUMBERS_POWER 8      /* value is no power of two, or more than limit */
-#define FERRY_NUMBERS_BITS 9       /* value has bits that limit lacks */
-#define FERRY_NUMBERS_EXCLUSIVE 10 /* value has several of the flags in limit, which exclude each other */
-#define FERRY_NUMBERS_BEGIN 11     /* value, where the box begins, is before limit, where the memory begins */
-#define FERRY_NUMBERS_END 12       /* value, one past the last byte, row or slice, is past limit, the end */
-#define FERRY_NUMBERS_ELEMENT 13   /* value does not fit elements of limit bytes */
-#define FERRY_NUMBERS_COPY 14      /* value and limit are the indices of two copies that conflict */
-#define FERRY_NUMBERS_KNOWN 15     /* value differs from limit, the size or version that this library knows */
-#define FERRY_NUMBERS_OF 16        /* value is the number of a line, and limit the number of lines */
-#define FERRY_NUMBERS_OBSTACLE 17  /* value is FERRY_OBSTACLE_* */
-#define FERRY_NUMBERS_RESULT 18    /* value: the value given; limit: the CUresult with which the driver refused it */
-#define FERRY_NUMBERS_NEEDS 19     /* value has a flag that also needs limit */
+#define FERRY_NUMBERS_NONE 0      /* both are 0 and mean nothing */
+#define FERRY_NUMBERS_VALUE 1     /* value: the value given. limit means nothing, here only */
+#define FERRY_NUMBERS_AT_LEAST 2  /* value is less than limit, the minimum */
+#define FERRY_NUMBERS_AT_MOST 3   /* value is more than limit, the maximum */
+#define FERRY_NUMBERS_UP_TO 4     /* value is not in 0 to limit */
+#define FERRY_NUMBERS_COUNT 5     /* value is not in 0 to limit - 1: limit is a number of things, such as devices */
+#define FERRY_NUMBERS_EQUAL 6     /* value is not limit, the only value that works */
+#define FERRY_NUMBERS_MULTIPLE 7  /* value is no multiple of limit */
+#define FERRY_NUMBERS_POWER 8     /* value is no power of two, or more than limit */
+#define FERRY_NUMBERS_BITS 9      /* value has bits that limit lacks */
+#define FERRY_NUMBERS_BEGIN 10    /* value, where the box begins, is before limit, where the memory begins */
+#define FERRY_NUMBERS_END 11      /* value, one past the last byte, row or slice, is past limit, the end */
+#define FERRY_NUMBERS_ELEMENT 12  /* value does not fit elements of limit bytes */
+#define FERRY_NUMBERS_COPY 13     /* value and limit are the indices of two copies that conflict */
+#define FERRY_NUMBERS_KNOWN 14    /* value differs from limit, the size or version that this library knows */
+#define FERRY_NUMBERS_OF 15       /* value is the number of a line, and limit the number of lines */
+#define FERRY_NUMBERS_OBSTACLE 16 /* value is FERRY_OBSTACLE_* */
+#define FERRY_NUMBERS_RESULT 17   /* value: the value given; limit: the CUresult with which the driver refused it */
+#define FERRY_NUMBERS_NEEDS 18    /* value has a flag that also needs limit */
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and
@@ -1340,6 +1408,7 @@ typedef struct ferry_trace_event {
     int32_t is_synchronous; /* 1: the call waits for its work */
     uint32_t phase;         /* FERRY_PHASE_* */
     uint32_t reserved;
+    uint64_t tag; /* ferry_copy_options.tag */
 } ferry_trace_event;
 
 /*
@@ -1359,8 +1428,8 @@ typedef struct ferry_trace_event {
  *              in it; they come from malloc, because the graph may outlive the instance.
  * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
  *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
- * copy_flags   Flags for every copy and fill whose own flags are 0, and for the short forms and pieces, which have
- *              none.
+ * copy_options  The options of every copy, batch and fill that passes NULL for its ferry_copy_options. ferry_open reads
+ *              them before it returns. FERRY_COPY_UPDATABLE is not allowed here.
  * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
  *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
  *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
@@ -1427,22 +1496,21 @@ struct ferry_options {
     void *allocate_user;
     void (*log)(void *user, int32_t level, const char *message);
     void *log_user;
-    uint64_t register_chunk; /* bytes; 0 for the default, 256 GiB */
-    uint32_t copy_flags;     /* FERRY_COPY_*, for copies and fills that have none of their own */
-    int32_t kernels;         /* FERRY_KERNELS_* */
-    int32_t staging;         /* FERRY_STAGING_* */
+    uint64_t register_chunk;                /* bytes; 0 for the default, 256 GiB */
+    const ferry_copy_options *copy_options; /* NULL: the ordinary choice */
+    int32_t kernels;                        /* FERRY_KERNELS_* */
+    int32_t staging;                        /* FERRY_STAGING_* */
     uint32_t staging_threads;
-    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
     uint32_t staging_cpu_count;
-    int32_t staging_priority; /* a niceness or FERRY_PRIORITY_OF_PROCESS */
-    int32_t staging_numa;     /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
+    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
+    int32_t staging_priority;    /* a niceness or FERRY_PRIORITY_OF_PROCESS */
+    int32_t staging_numa;        /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
     int32_t staging_numa_node;
+    uint32_t trace_phases;  /* FERRY_PHASE_*; 0: all */
     uint64_t staging_bytes; /* 0: 16 MiB */
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
     uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
-    uint32_t trace_phases;   /* FERRY_PHASE_*; 0: all */
-    uint32_t reserved1;
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
 };
@@ -2106,8 +2174,9 @@ typedef struct ferry_address_info {
 /*
  * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
  * is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the
- * current context's device, else for device 0. In a copy between such memory and another device's memory, SOURCE_READ
- * and DESTINATION_WRITTEN apply unless both that device and the copy's own have access.
+ * current context's device, else for device 0. In a copy between such memory and another device's memory,
+ * FERRY_SOURCE_ORDER_CALL and FERRY_COPY_DESTINATION_WRITTEN apply unless both that device and the copy's own have
+ * access.
  *
  * Driver:        cuPointerGetAttributes.
  */
@@ -3042,8 +3111,8 @@ FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device,
 typedef struct ferry_multilink_options {
     uint32_t struct_size;
     /* The maximum number of SMs that a copy of pinned memory may use on each helper. 0: as many as are useful, which is
-       also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory the maximum in the
-       copy's flags counts on each device. */
+       also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory, max_sms of the
+       copy's options counts on each device. */
     uint32_t max_sms;
     const int32_t *helpers; /* `helper_count` elements: devices, read during the call */
     uint32_t helper_count;  /* at most 29; 0: as without options */

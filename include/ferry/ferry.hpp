@@ -227,13 +227,13 @@ private:
 // ---------------------------------------------------------------------------------------------------------------------
 // Flags
 //
-// ferry.h documents the flags. Each kind has an enumeration, such as copy_flag, and a set, such as copy_flags:
+// ferry.h documents the flags. Each kind has an enumeration, such as array_flag, and a set, such as array_flags:
 //
-//     ferry::copy(gpu, from, to, ferry::copy_flag::urgent | ferry::copy_flag::by_kernel)
+//     ferry::array_desc(format, 4, width, height, 0, ferry::array_flag::layered | ferry::array_flag::surface)
 //
 // The default is {}: no flag. Constants of ferry.h take an explicit conversion, and bits() is what C expects:
 //
-//     options.copy_flags = ferry::copy_flags(FERRY_COPY_URGENT).bits();
+//     desc.flags = ferry::array_flags(FERRY_ARRAY_SURFACE).bits();
 // ---------------------------------------------------------------------------------------------------------------------
 
 template <class Flag> class flags {
@@ -256,29 +256,13 @@ private:
 };
 
 enum class copy_flag : std::uint32_t {
-    urgent = FERRY_COPY_URGENT,
     no_kernels = FERRY_COPY_NO_KERNELS,
-    source_read = FERRY_COPY_SOURCE_READ,
     multilink = FERRY_COPY_MULTILINK,
     destination_written = FERRY_COPY_DESTINATION_WRITTEN,
-    by_driver = FERRY_COPY_BY_DRIVER,
-    by_kernel = FERRY_COPY_BY_KERNEL,
-    by_staging = FERRY_COPY_BY_STAGING,
-    by_relay = FERRY_COPY_BY_RELAY,
-    no_preference = FERRY_COPY_DEFAULT, // replaces the instance's flags
+    check_overlap = FERRY_COPY_CHECK_OVERLAP,
+    updatable = FERRY_COPY_UPDATABLE,
 };
 using copy_flags = flags<copy_flag>;
-
-// The maximum number of SMs that a kernel may use; 0: as many as are useful.
-constexpr copy_flags max_sms(std::uint16_t count) noexcept {
-    return copy_flags(static_cast<std::uint32_t>(count) << FERRY_COPY_MAX_SMS_SHIFT);
-}
-
-enum class batch_flag : std::uint32_t {
-    check_overlap = FERRY_BATCH_CHECK_OVERLAP,
-    updatable = FERRY_BATCH_UPDATABLE,
-};
-using batch_flags = flags<batch_flag>;
 
 enum class host_flag : std::uint32_t {
     write_combined = FERRY_HOST_WRITE_COMBINED,
@@ -318,7 +302,6 @@ namespace detail {
 
 template <class> inline constexpr bool is_flag = false;
 template <> inline constexpr bool is_flag<copy_flag> = true;
-template <> inline constexpr bool is_flag<batch_flag> = true;
 template <> inline constexpr bool is_flag<host_flag> = true;
 template <> inline constexpr bool is_flag<register_flag> = true;
 template <> inline constexpr bool is_flag<array_flag> = true;
@@ -331,6 +314,116 @@ template <class Flag, std::enable_if_t<detail::is_flag<Flag>, int> = 0>
 constexpr flags<Flag> operator|(Flag a, Flag b) noexcept {
     return flags<Flag>(a) | b;
 }
+
+// ---------------------------------------------------------------------------------------------------------------------
+// Options of copies, batches and fills
+//
+// The last parameter of every call that enqueues or explains work is copy_options. ferry.h documents the values, under
+// ferry_copy_options. The default means the options of the instance. Any other value replaces all of them. Parts are
+// joined by |. A part replaces the value of the same part on its left, except that flags are added:
+//
+//     ferry::copy(gpu, from, to, ferry::copy_priority::urgent | ferry::copy_flag::no_kernels | ferry::max_sms(8))
+// ---------------------------------------------------------------------------------------------------------------------
+
+enum class copy_route : std::int32_t {
+    automatic = FERRY_ROUTE_AUTO,
+    driver = FERRY_ROUTE_DRIVER,
+    kernel = FERRY_ROUTE_KERNEL,
+    staged = FERRY_ROUTE_STAGED,
+    relayed = FERRY_ROUTE_RELAYED,
+};
+
+enum class copy_priority : std::int32_t { normal = FERRY_PRIORITY_NORMAL, urgent = FERRY_PRIORITY_URGENT };
+
+enum class source_order : std::int32_t {
+    any = FERRY_SOURCE_ORDER_ANY,
+    stream = FERRY_SOURCE_ORDER_STREAM,
+    call = FERRY_SOURCE_ORDER_CALL,
+};
+
+// The maximum number of SMs that a kernel may use; 0: as many as are useful.
+struct max_sms {
+    constexpr explicit max_sms(std::uint32_t number) noexcept : count(number) {}
+    std::uint32_t count;
+};
+
+// A number that ferry_trace_event and ferry_ticket_info contain.
+struct tag {
+    constexpr explicit tag(std::uint64_t value) noexcept : number(value) {}
+    std::uint64_t number;
+};
+
+namespace detail {
+
+constexpr void set(ferry_copy_options &options, copy_flags part) noexcept { options.flags |= part.bits(); }
+constexpr void set(ferry_copy_options &options, copy_route part) noexcept {
+    options.route = static_cast<std::int32_t>(part);
+}
+constexpr void set(ferry_copy_options &options, copy_priority part) noexcept {
+    options.priority = static_cast<std::int32_t>(part);
+}
+constexpr void set(ferry_copy_options &options, source_order part) noexcept {
+    options.source_order = static_cast<std::int32_t>(part);
+}
+constexpr void set(ferry_copy_options &options, max_sms part) noexcept { options.max_sms = part.count; }
+constexpr void set(ferry_copy_options &options, tag part) noexcept { options.tag = part.number; }
+
+template <class T, class = void> inline constexpr bool is_part = false;
+template <class T>
+inline constexpr bool
+    is_part<T, std::void_t<decltype(detail::set(std::declval<ferry_copy_options &>(), std::declval<T>()))>> = true;
+
+} // namespace detail
+
+// How a call makes its copies or its fill.
+class copy_options {
+public:
+    constexpr copy_options() noexcept = default; // the options of the instance
+    // struct_size need not be set.
+    constexpr copy_options(const ferry_copy_options &fields) noexcept : fields_(fields) {
+        fields_.struct_size = sizeof fields_;
+    }
+    template <class Part, std::enable_if_t<detail::is_part<Part>, int> = 0>
+    constexpr copy_options(Part part) noexcept : copy_options(ordinary()) {
+        detail::set(fields_, part);
+    }
+    template <class T, std::enable_if_t<!detail::is_part<T>, int> = 0>
+    copy_options(T) = delete; // not an option: pass copy_flag, copy_route, copy_priority, source_order, max_sms or tag
+
+    // The ordinary choice in every field. Replaces the options of the instance.
+    static constexpr copy_options ordinary() noexcept { return ferry_copy_options{}; }
+
+    // For functions of ferry.h. NULL means the options of the instance.
+    constexpr const ferry_copy_options *get() const &noexcept { return fields_.struct_size ? &fields_ : nullptr; }
+    const ferry_copy_options *get() const && = delete; // the options would be gone: keep them in a variable
+    constexpr const ferry_copy_options &fields() const noexcept { return fields_; }
+
+private:
+    ferry_copy_options fields_ = {};
+};
+
+namespace detail {
+
+template <class T> inline constexpr bool are_flags = std::is_same_v<T, copy_flag> || std::is_same_v<T, copy_flags>;
+template <class T> inline constexpr bool are_options = std::is_same_v<T, copy_options>;
+template <class T> inline constexpr bool is_option = is_part<T> || are_options<T>;
+
+// Two flags make copy_flags.
+template <class A, class B>
+inline constexpr bool can_join = is_option<A> &&is_part<B> && !std::is_same_v<A, B> && !(are_flags<A> && are_flags<B>);
+
+} // namespace detail
+
+template <class A, class B, std::enable_if_t<detail::can_join<A, B>, int> = 0>
+constexpr copy_options operator|(A options, B part) noexcept {
+    ferry_copy_options joined = copy_options(options).fields();
+    detail::set(joined, part);
+    return joined;
+}
+template <class Part, std::enable_if_t<detail::is_part<Part> && !detail::are_flags<Part>, int> = 0>
+copy_options operator|(Part, Part) = delete; // two values of one option: pass one
+template <class A, class B, std::enable_if_t<detail::is_option<A> && detail::are_options<B>, int> = 0>
+copy_options operator|(A, B) = delete; // only a part can be on the right of |: join the parts one by one
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Views
@@ -2133,8 +2226,7 @@ public:
 // from or to a temporary that owns its memory. A copy between two mdspans of one rank never transposes: element (i, j)
 // becomes element (i, j). The layouts must have the same order of strides, or be the same layout without gaps.
 //
-// No flags means the instance's flags. Each call also takes a descriptor, such as describe_copy() and describe_fill()
-// make.
+// Each call also takes a descriptor, such as describe_copy() and describe_fill() make.
 // ---------------------------------------------------------------------------------------------------------------------
 
 namespace detail {
@@ -2180,24 +2272,21 @@ template <class Desc> void set_extent(Desc &desc, const extent &extent) noexcept
     desc.depth = extent.depth;
 }
 
-template <class From, class To>
-status describe(const From &from, const To &to, copy_flags flags, ferry_copy_desc &copy) noexcept {
+template <class From, class To> status describe(const From &from, const To &to, ferry_copy_desc &copy) noexcept {
     if (!from.error().ok()) return at_side(from.error(), FERRY_SIDE_SOURCE);
     if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     copy.source = from.place();
     copy.destination = to.place();
-    copy.flags = flags.bits();
     detail::set_extent(copy, from.byte_extent());
     const status fits = detail::check_elements(from, to);
     return fits.ok() ? detail::check_same(from.byte_extent(), to.byte_extent()) : fits;
 }
 
 template <class To>
-status describe(const To &to, const typename To::value_type &value, copy_flags flags, ferry_fill_desc &fill) noexcept {
+status describe(const To &to, const typename To::value_type &value, ferry_fill_desc &fill) noexcept {
     if (!to.error().ok()) return at_side(to.error(), FERRY_SIDE_DESTINATION);
     const ferry_place place = to.place();
     ferry_fill_desc_init(&fill, &place, 0, 1, 1, &value, sizeof value);
-    fill.flags = flags.bits();
     detail::set_extent(fill, to.byte_extent());
     return {};
 }
@@ -2268,15 +2357,20 @@ template <class From, class To> auto views_of_copy(From &from, To &to) noexcept 
     }
 }
 
+// For overloads that take a range first: with a descriptor instead, options or a stream would match their next parameter.
+template <class T>
+using if_range = std::enable_if_t<
+    !std::is_same_v<std::decay_t<T>, ferry_copy_desc> && !std::is_same_v<std::decay_t<T>, ferry_fill_desc>, int>;
+
 // Calls `use` with the descriptor of a copy between two ranges.
 template <class From, class To, class Use>
-auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> &to, copy_flags flags, Use use) noexcept
+auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> &to, Use use) noexcept
     -> decltype(use(std::declval<const ferry_copy_desc &>())) {
     if constexpr (can_copy<From, To>) {
         const auto views = detail::views_of_copy(from, to);
         const element_sizes sizes = {views.source.element_size(), views.destination.element_size()};
         ferry_copy_desc desc = {};
-        const status described = detail::describe(views.source, views.destination, flags, desc);
+        const status described = detail::describe(views.source, views.destination, desc);
         if (!described.ok()) return sizes.apply(described);
         return sizes.apply(use(desc));
     } else {
@@ -2286,13 +2380,13 @@ auto with_copy(std::remove_reference_t<From> &from, std::remove_reference_t<To> 
 
 // The same for a fill.
 template <class To, class Use>
-auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, copy_flags flags, Use use) noexcept
+auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, Use use) noexcept
     -> decltype(use(std::declval<const ferry_fill_desc &>())) {
     if constexpr (can_fill<To>) {
         const auto destination = ferry::view_of(to);
         const element_sizes sizes = {destination.element_size(), destination.element_size()};
         ferry_fill_desc desc = {};
-        const status described = detail::describe(destination, value, flags, desc);
+        const status described = detail::describe(destination, value, desc);
         if (!described.ok()) return sizes.apply(described);
         return sizes.apply(use(desc));
     } else {
@@ -2303,33 +2397,34 @@ auto with_fill(std::remove_reference_t<To> &to, const fill_element<To> &value, c
 } // namespace detail
 
 // Returns the descriptor of a copy, to keep or to change.
-template <class From, class To>
-result<ferry_copy_desc> describe_copy(From &&from, To &&to, copy_flags flags = {}) noexcept {
+template <class From, class To> result<ferry_copy_desc> describe_copy(From &&from, To &&to) noexcept {
     detail::check_copy_async<From, To>();
     return detail::with_copy<From, To>(
-        from, to, flags, [](const ferry_copy_desc &desc) noexcept { return result<ferry_copy_desc>(desc); });
+        from, to, [](const ferry_copy_desc &desc) noexcept { return result<ferry_copy_desc>(desc); });
 }
 
 // ferry_copy: returns when the copy is complete.
-inline status copy(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
-    return detail::call(ferry_copy, instance, &desc);
+inline status copy(ferry_instance *instance, const ferry_copy_desc &desc, const copy_options &options = {}) noexcept {
+    return detail::call(ferry_copy, instance, &desc, options.get());
 }
-template <class From, class To>
-status copy(ferry_instance *instance, From &&from, To &&to, copy_flags flags = {}) noexcept {
+template <class From, class To, detail::if_range<From> = 0>
+status copy(ferry_instance *instance, From &&from, To &&to, const copy_options &options = {}) noexcept {
     detail::check_copy<From, To>();
     return detail::with_copy<From, To>(
-        from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc); });
+        from, to, [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc, options); });
 }
 
 // ferry_copy_async: ordered on `stream`.
-inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, stream_view stream) noexcept {
-    return detail::call(ferry_copy_async, instance, &desc, stream, nullptr);
+inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, stream_view stream,
+                         const copy_options &options = {}) noexcept {
+    return detail::call(ferry_copy_async, instance, &desc, options.get(), stream, nullptr);
 }
-template <class From, class To>
-status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view stream, copy_flags flags = {}) noexcept {
+template <class From, class To, detail::if_range<From> = 0>
+status copy_async(ferry_instance *instance, From &&from, To &&to, stream_view stream,
+                  const copy_options &options = {}) noexcept {
     detail::check_copy_async<From, To>();
-    return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
-        return ferry::copy_async(instance, desc, stream);
+    return detail::with_copy<From, To>(from, to, [&](const ferry_copy_desc &desc) noexcept {
+        return ferry::copy_async(instance, desc, stream, options);
     });
 }
 
@@ -2386,47 +2481,59 @@ result<std::uint64_t> wait_any(const R &tickets, std::int64_t timeout_ns = FERRY
     }
 }
 
-// ferry_copy_async: like copy_async(), and returns a ticket.
-inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc,
-                                        stream_view stream) noexcept {
+namespace detail {
+
+// Calls `function(arguments..., &made, error)` and owns the ticket that it makes.
+template <class Function, class... Arguments>
+result<ticket> with_ticket(ferry_instance *instance, Function function, Arguments... arguments) noexcept {
     ferry_ticket *const none = nullptr;
-    return detail::own<ticket>(instance, detail::fetch(none, ferry_copy_async, instance, &desc, stream));
+    return detail::own<ticket>(instance, detail::fetch(none, function, arguments...));
 }
-template <class From, class To>
+
+} // namespace detail
+
+// ferry_copy_async: like copy_async(), and returns a ticket. Batches, pieces, fills and prepared batches have such a call.
+inline result<ticket> copy_async_ticket(ferry_instance *instance, const ferry_copy_desc &desc, stream_view stream,
+                                        const copy_options &options = {}) noexcept {
+    return detail::with_ticket(instance, ferry_copy_async, instance, &desc, options.get(), stream);
+}
+template <class From, class To, detail::if_range<From> = 0>
 result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to, stream_view stream,
-                                 copy_flags flags = {}) noexcept {
+                                 const copy_options &options = {}) noexcept {
     detail::check_copy_async<From, To>();
-    return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
-        return ferry::copy_async_ticket(instance, desc, stream);
+    return detail::with_copy<From, To>(from, to, [&](const ferry_copy_desc &desc) noexcept {
+        return ferry::copy_async_ticket(instance, desc, stream, options);
     });
 }
 
 // ferry_copy_explain: reports what copy() would do, without copying.
-inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc) noexcept {
+inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc,
+                                         const copy_options &options = {}) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call(ferry_copy_explain, instance, &desc, &found);
+    const status done = detail::call(ferry_copy_explain, instance, &desc, options.get(), &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
-template <class From, class To>
-result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to, copy_flags flags = {}) noexcept {
+template <class From, class To, detail::if_range<From> = 0>
+result<ferry_explanation> explain(ferry_instance *instance, From &&from, To &&to,
+                                  const copy_options &options = {}) noexcept {
     detail::check_copy<From, To>();
     return detail::with_copy<From, To>(
-        from, to, flags, [&](const ferry_copy_desc &desc) noexcept { return ferry::explain(instance, desc); });
+        from, to, [&](const ferry_copy_desc &desc) noexcept { return ferry::explain(instance, desc, options); });
 }
 
 // ferry_copy_explain_async: reports what copy_async() would do, without copying.
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_copy_desc &desc,
-                                               stream_view stream) noexcept {
+                                               stream_view stream, const copy_options &options = {}) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call(ferry_copy_explain_async, instance, &desc, stream, &found);
+    const status done = detail::call(ferry_copy_explain_async, instance, &desc, options.get(), stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
-template <class From, class To>
+template <class From, class To, detail::if_range<From> = 0>
 result<ferry_explanation> explain_async(ferry_instance *instance, From &&from, To &&to, stream_view stream,
-                                        copy_flags flags = {}) noexcept {
+                                        const copy_options &options = {}) noexcept {
     detail::check_copy<From, To>();
-    return detail::with_copy<From, To>(from, to, flags, [&](const ferry_copy_desc &desc) noexcept {
-        return ferry::explain_async(instance, desc, stream);
+    return detail::with_copy<From, To>(from, to, [&](const ferry_copy_desc &desc) noexcept {
+        return ferry::explain_async(instance, desc, stream, options);
     });
 }
 
@@ -2442,48 +2549,62 @@ inline line line_of(const ferry_batch_explanation &explanation) noexcept {
 }
 
 // Returns the descriptor of a fill that sets every element to `value`.
-template <class To>
-result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value, copy_flags flags = {}) noexcept {
+template <class To> result<ferry_fill_desc> describe_fill(To &&to, const detail::fill_element<To> &value) noexcept {
     detail::check_fill<To>();
-    return detail::with_fill<To>(to, value, flags,
+    return detail::with_fill<To>(to, value,
                                  [](const ferry_fill_desc &desc) noexcept { return result<ferry_fill_desc>(desc); });
 }
 
 // ferry_fill: returns when the fill is complete.
-inline status fill(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
-    return detail::call(ferry_fill, instance, &desc);
+inline status fill(ferry_instance *instance, const ferry_fill_desc &desc, const copy_options &options = {}) noexcept {
+    return detail::call(ferry_fill, instance, &desc, options.get());
 }
-template <class To>
-status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, copy_flags flags = {}) noexcept {
+template <class To, detail::if_range<To> = 0>
+status fill(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
+            const copy_options &options = {}) noexcept {
     detail::check_fill<To>();
-    return detail::with_fill<To>(to, value, flags,
-                                 [&](const ferry_fill_desc &desc) noexcept { return ferry::fill(instance, desc); });
+    return detail::with_fill<To>(
+        to, value, [&](const ferry_fill_desc &desc) noexcept { return ferry::fill(instance, desc, options); });
 }
 
 // ferry_fill_async: ordered on `stream`.
-inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, stream_view stream) noexcept {
-    return detail::call(ferry_fill_async, instance, &desc, stream);
+inline status fill_async(ferry_instance *instance, const ferry_fill_desc &desc, stream_view stream,
+                         const copy_options &options = {}) noexcept {
+    return detail::call(ferry_fill_async, instance, &desc, options.get(), stream, nullptr);
 }
-template <class To>
+template <class To, detail::if_range<To> = 0>
 status fill_async(ferry_instance *instance, To &&to, const detail::fill_element<To> &value, stream_view stream,
-                  copy_flags flags = {}) noexcept {
+                  const copy_options &options = {}) noexcept {
     detail::check_fill<To>();
-    return detail::with_fill<To>(to, value, flags, [&](const ferry_fill_desc &desc) noexcept {
-        return ferry::fill_async(instance, desc, stream);
+    return detail::with_fill<To>(to, value, [&](const ferry_fill_desc &desc) noexcept {
+        return ferry::fill_async(instance, desc, stream, options);
+    });
+}
+inline result<ticket> fill_async_ticket(ferry_instance *instance, const ferry_fill_desc &desc, stream_view stream,
+                                        const copy_options &options = {}) noexcept {
+    return detail::with_ticket(instance, ferry_fill_async, instance, &desc, options.get(), stream);
+}
+template <class To, detail::if_range<To> = 0>
+result<ticket> fill_async_ticket(ferry_instance *instance, To &&to, const detail::fill_element<To> &value,
+                                 stream_view stream, const copy_options &options = {}) noexcept {
+    detail::check_fill<To>();
+    return detail::with_fill<To>(to, value, [&](const ferry_fill_desc &desc) noexcept {
+        return ferry::fill_async_ticket(instance, desc, stream, options);
     });
 }
 
 // ferry_fill_explain and ferry_fill_explain_async: report what a fill would do, without filling. Take the descriptor
 // that describe_fill() makes.
-inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_fill_desc &desc) noexcept {
+inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_fill_desc &desc,
+                                         const copy_options &options = {}) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call(ferry_fill_explain, instance, &desc, &found);
+    const status done = detail::call(ferry_fill_explain, instance, &desc, options.get(), &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 inline result<ferry_explanation> explain_async(ferry_instance *instance, const ferry_fill_desc &desc,
-                                               stream_view stream) noexcept {
+                                               stream_view stream, const copy_options &options = {}) noexcept {
     ferry_explanation found = detail::sized<ferry_explanation>();
-    const status done = detail::call(ferry_fill_explain_async, instance, &desc, stream, &found);
+    const status done = detail::call(ferry_fill_explain_async, instance, &desc, options.get(), stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
 }
 
@@ -2497,27 +2618,35 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
 
 // ferry_copy_batch.
 template <class Copies>
-status copy_batch(ferry_instance *instance, const Copies &copies, batch_flags flags = {}) noexcept {
+status copy_batch(ferry_instance *instance, const Copies &copies, const copy_options &options = {}) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    return detail::call(ferry_copy_batch, instance, list.first, list.count, flags.bits());
+    return detail::call(ferry_copy_batch, instance, list.first, list.count, options.get());
 }
 
 // ferry_copy_batch_async.
 template <class Copies>
 status copy_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
-                        batch_flags flags = {}) noexcept {
+                        const copy_options &options = {}) noexcept {
     const auto list = detail::list_of<ferry_copy_desc>(copies);
-    return detail::call(ferry_copy_batch_async, instance, list.first, list.count, flags.bits(), stream);
+    return detail::call(ferry_copy_batch_async, instance, list.first, list.count, options.get(), stream, nullptr);
+}
+
+template <class Copies>
+result<ticket> copy_batch_async_ticket(ferry_instance *instance, const Copies &copies, stream_view stream,
+                                       const copy_options &options = {}) noexcept {
+    const auto list = detail::list_of<ferry_copy_desc>(copies);
+    return detail::with_ticket(instance, ferry_copy_batch_async, instance, list.first, list.count, options.get(),
+                               stream);
 }
 
 // ferry_copy_batch_explain_async: reports what copy_batch_async() would do, without copying.
 template <class Copies>
 result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, const Copies &copies, stream_view stream,
-                                                    batch_flags flags = {}) noexcept {
+                                                    const copy_options &options = {}) noexcept {
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const auto list = detail::list_of<ferry_copy_desc>(copies);
     const status done =
-        detail::call(ferry_copy_batch_explain_async, instance, list.first, list.count, flags.bits(), stream, &found);
+        detail::call(ferry_copy_batch_explain_async, instance, list.first, list.count, options.get(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2563,26 +2692,34 @@ private:
 };
 
 // ferry_copy_pieces.
-inline status copy_pieces(ferry_instance *instance, const pieces &all, batch_flags flags = {}) noexcept {
+inline status copy_pieces(ferry_instance *instance, const pieces &all, const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
-    return detail::call(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count, flags.bits());
+    return detail::call(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count,
+                        options.get());
 }
 
 // ferry_copy_pieces_async.
 inline status copy_pieces_async(ferry_instance *instance, const pieces &all, stream_view stream,
-                                batch_flags flags = {}) noexcept {
+                                const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
     return detail::call(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes, all.count,
-                        flags.bits(), stream);
+                        options.get(), stream, nullptr);
+}
+inline result<ticket> copy_pieces_async_ticket(ferry_instance *instance, const pieces &all, stream_view stream,
+                                               const copy_options &options = {}) noexcept {
+    if (!all.error.ok()) return all.error;
+    return detail::with_ticket(instance, ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
+                               all.count, options.get(), stream);
 }
 
 // ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
 inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *instance, const pieces &all,
-                                                            stream_view stream, batch_flags flags = {}) noexcept {
+                                                            stream_view stream,
+                                                            const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
     const status done = detail::call(ferry_copy_pieces_explain_async, instance, all.destinations, all.sources,
-                                     all.sizes, all.count, flags.bits(), stream, &found);
+                                     all.sizes, all.count, options.get(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2611,15 +2748,16 @@ auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t 
 // the work: docs/devices.md. The addresses are std::uint64_t of kind ANY.
 template <class To>
 status broadcast(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
-                 batch_flags flags = {}) noexcept {
-    return detail::with_broadcast(destinations, source, size,
-                                  [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, flags); });
+                 const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
+        return ferry::copy_pieces(instance, all, options);
+    });
 }
 template <class To>
 status broadcast_async(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
-                       stream_view stream, batch_flags flags = {}) noexcept {
+                       stream_view stream, const copy_options &options = {}) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
-        return ferry::copy_pieces_async(instance, all, stream, flags);
+        return ferry::copy_pieces_async(instance, all, stream, options);
     });
 }
 
@@ -2627,9 +2765,9 @@ status broadcast_async(ferry_instance *instance, const To &destinations, std::ui
 template <class To>
 result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const To &destinations,
                                                         std::uint64_t source, std::uint64_t size, stream_view stream,
-                                                        batch_flags flags = {}) noexcept {
+                                                        const copy_options &options = {}) noexcept {
     return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
-        return ferry::explain_pieces_async(instance, all, stream, flags);
+        return ferry::explain_pieces_async(instance, all, stream, options);
     });
 }
 
@@ -2659,26 +2797,32 @@ public:
     }
     template <class Copies, detail::if_not<const Copies &, pieces> = 0>
     static result<prepared> create(ferry_instance *instance, const Copies &copies, stream_view stream,
-                                   batch_flags flags = {}) noexcept {
+                                   const copy_options &options = {}) noexcept {
         ferry_prepared *const none = nullptr;
         const auto list = detail::list_of<ferry_copy_desc>(copies);
         const auto made =
-            detail::fetch(none, ferry_prepared_create, instance, list.first, list.count, flags.bits(), stream);
+            detail::fetch(none, ferry_prepared_create, instance, list.first, list.count, options.get(), stream);
         return detail::own<prepared>(instance, made, list.count);
     }
     static result<prepared> create(ferry_instance *instance, const pieces &all, stream_view stream,
-                                   batch_flags flags = {}) noexcept {
+                                   const copy_options &options = {}) noexcept {
         if (!all.error.ok()) return all.error;
         ferry_prepared *const none = nullptr;
         const auto made = detail::fetch(none, ferry_prepared_create_pieces, instance, all.destinations, all.sources,
-                                        all.sizes, all.count, flags.bits(), stream);
+                                        all.sizes, all.count, options.get(), stream);
         return detail::own<prepared>(instance, made, all.count);
     }
     operator ferry_prepared *() const noexcept { return handle_; }
     std::uint64_t count() const noexcept { return data_; } // copies in the batch
 
-    status launch(stream_view stream) const noexcept { return detail::call(ferry_prepared_launch, handle_, stream); }
-    // ferry_prepared_set_addresses: for pieces prepared with FERRY_BATCH_UPDATABLE, one address per piece. nullptr
+    // A launch uses only the tag of the options. create() has used all other fields.
+    status launch(stream_view stream, const copy_options &options = {}) const noexcept {
+        return detail::call(ferry_prepared_launch, handle_, options.get(), stream, nullptr);
+    }
+    result<ticket> launch_ticket(stream_view stream, const copy_options &options = {}) const noexcept {
+        return detail::with_ticket(instance_, ferry_prepared_launch, handle_, options.get(), stream);
+    }
+    // ferry_prepared_set_addresses: for pieces prepared with copy_flag::updatable, one address per piece. nullptr
     // keeps the current destinations or sources.
     template <class To, class From>
     status set_addresses(const To &destinations, const From &sources, stream_view stream) const noexcept {

@@ -1,19 +1,20 @@
 // The C functions for batches: batches that run immediately, and batches that are prepared first and launched later.
 #include "batch/batch.h"
 
+#include "api/call_options.h"
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "batch/prepared.h"
-#include "submit/instance.h"
+#include "submit/ticket.h"
 
 using namespace ferry;
 
 namespace {
 
-error check_input(const ferry_instance *instance, const batch_input &input, std::uint32_t known_flags) noexcept {
+error check_input(const ferry_instance *instance, batch_input &input, const ferry_copy_options *given,
+                  std::uint32_t known_flags = flags_of_every_call) noexcept {
     if (!instance) return null_argument;
-    if (input.flags & ~known_flags)
-        return refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, numbers::bits, known_flags, input.flags);
+    if (error failed = choose_options(*instance, given, input.options, known_flags)) return failed;
     const bool is_whole = input.copies || (input.destinations && input.sources && input.sizes);
     return is_whole || input.count == 0 ? ok : null_argument;
 }
@@ -26,28 +27,47 @@ std::int32_t report_item(ferry_error_info *details, const error &failed, std::in
 
 std::int32_t item_of(const batch_input &input) noexcept { return input.copies ? FERRY_ITEM_COPY : FERRY_ITEM_PIECE; }
 
-[[gnu::cold]] traced_call call_of(const batch_input &input, copy_form form, CUstream stream) noexcept {
+[[gnu::cold]] std::uint64_t sum_bytes(const batch_input &input) noexcept {
     std::uint64_t bytes = 0;
     for (std::uint64_t i = 0; i < input.count; ++i)
         bytes += input.copies ? bytes_of(input.copies[i].width, input.copies[i].height, input.copies[i].depth)
                               : input.sizes[i];
-    return {FERRY_TRACE_BATCH, form, stream, bytes, input.count};
+    return bytes;
 }
 
-std::int32_t run_and_report(ferry_instance *instance, batch_input input, copy_form form, CUstream stream,
+std::int32_t run_and_report(ferry_instance *instance, batch_input input, const ferry_copy_options *given,
+                            copy_form form, CUstream stream, ferry_ticket **ticket,
                             ferry_error_info *details) noexcept {
-    if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
-    input.preferences = instance->preferences;
+    if (ticket) *ticket = nullptr;
+    if (error failed = check_input(instance, input, given)) return report(details, failed);
+    // A synchronous batch is enqueued, and then waited for. It reads and writes in stream order.
+    if (form == copy_form::synchronous)
+        input.options.preferences.source_read = input.options.preferences.written = false;
     std::uint64_t bad_index = no_index;
-    const auto run = [&]() noexcept { return run_batch(*instance, input, form, stream, bad_index); };
-    const error failed = instance->trace ? instance->trace.run(call_of(input, form, stream), run) : run();
+    const auto enqueue = [&](ferry_ticket *made) noexcept {
+        return run_batch(*instance, input, form, stream, made, bad_index);
+    };
+    const auto run = [&]() noexcept {
+        if (!ticket) return enqueue(nullptr);
+        return with_ticket(*instance, *ticket, [&](ferry_ticket &made) noexcept {
+            made.tag = input.options.tag;
+            made.total = sum_bytes(input);
+            return enqueue(&made);
+        });
+    };
+    error failed;
+    if (instance->trace)
+        failed = instance->trace.run(
+            {FERRY_TRACE_BATCH, form, stream, sum_bytes(input), input.count, input.options.tag}, run);
+    else
+        failed = run();
     return report_item(details, failed, item_of(input), bad_index);
 }
 
-std::int32_t explain_and_report(ferry_instance *instance, batch_input input, CUstream stream,
-                                ferry_batch_explanation *explanation, ferry_error_info *details) noexcept {
-    if (error failed = check_input(instance, input, FERRY_BATCH_CHECK_OVERLAP)) return report(details, failed);
-    input.preferences = instance->preferences;
+std::int32_t explain_and_report(ferry_instance *instance, batch_input input, const ferry_copy_options *given,
+                                CUstream stream, ferry_batch_explanation *explanation,
+                                ferry_error_info *details) noexcept {
+    if (error failed = check_input(instance, input, given)) return report(details, failed);
     if (!explanation) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     ferry_batch_explanation found = {};
@@ -56,11 +76,11 @@ std::int32_t explain_and_report(ferry_instance *instance, batch_input input, CUs
     return report_item(details, failed, item_of(input), bad_index);
 }
 
-std::int32_t create_and_report(ferry_instance *instance, batch_input input, std::uint32_t known_flags, CUstream stream,
-                               ferry_prepared **prepared, ferry_error_info *details) noexcept {
+std::int32_t create_and_report(ferry_instance *instance, batch_input input, const ferry_copy_options *given,
+                               std::uint32_t known_flags, CUstream stream, ferry_prepared **prepared,
+                               ferry_error_info *details) noexcept {
     if (prepared) *prepared = nullptr;
-    if (error failed = check_input(instance, input, known_flags)) return report(details, failed);
-    input.preferences = instance->preferences;
+    if (error failed = check_input(instance, input, given, known_flags)) return report(details, failed);
     if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
@@ -71,46 +91,46 @@ std::int32_t create_and_report(ferry_instance *instance, batch_input input, std:
 
 extern "C" {
 
-int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,
-                         ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::synchronous, nullptr, details);
+int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                         const ferry_copy_options *options, ferry_error_info *details) {
+    const batch_input input = {.copies = copies, .count = count};
+    return run_and_report(instance, input, options, copy_form::synchronous, nullptr, nullptr, details);
 }
 
-int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,
-                               CUstream_st *stream, ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::asynchronous, stream, details);
+int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                               const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
+                               ferry_error_info *details) {
+    const batch_input input = {.copies = copies, .count = count};
+    return run_and_report(instance, input, options, copy_form::asynchronous, stream, ticket, details);
 }
 
 int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                          const uint64_t *sizes, uint64_t count, uint32_t flags, ferry_error_info *details) {
-    const batch_input input = {
-        .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::synchronous, nullptr, details);
+                          const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
+                          ferry_error_info *details) {
+    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
+    return run_and_report(instance, input, options, copy_form::synchronous, nullptr, nullptr, details);
 }
 
 int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                const uint64_t *sizes, uint64_t count, uint32_t flags, CUstream_st *stream,
-                                ferry_error_info *details) {
-    const batch_input input = {
-        .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return run_and_report(instance, input, copy_form::asynchronous, stream, details);
+                                const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
+                                CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *details) {
+    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
+    return run_and_report(instance, input, options, copy_form::asynchronous, stream, ticket, details);
 }
 
 int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
-                                       uint32_t flags, CUstream_st *stream, ferry_batch_explanation *explanation,
-                                       ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return explain_and_report(instance, input, stream, explanation, details);
+                                       const ferry_copy_options *options, CUstream_st *stream,
+                                       ferry_batch_explanation *explanation, ferry_error_info *details) {
+    const batch_input input = {.copies = copies, .count = count};
+    return explain_and_report(instance, input, options, stream, explanation, details);
 }
 
 int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                        const uint64_t *sizes, uint64_t count, uint32_t flags, CUstream_st *stream,
-                                        ferry_batch_explanation *explanation, ferry_error_info *details) {
-    const batch_input input = {
-        .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return explain_and_report(instance, input, stream, explanation, details);
+                                        const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
+                                        CUstream_st *stream, ferry_batch_explanation *explanation,
+                                        ferry_error_info *details) {
+    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
+    return explain_and_report(instance, input, options, stream, explanation, details);
 }
 
 uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer, uint64_t size) {
@@ -121,27 +141,40 @@ uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanati
     return format_explanation(known, buffer, size);
 }
 
-int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, uint32_t flags,
-                              CUstream_st *stream, ferry_prepared **prepared, ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count, .flags = flags};
-    return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP, stream, prepared, details);
+int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
+                              const ferry_copy_options *options, CUstream_st *stream, ferry_prepared **prepared,
+                              ferry_error_info *details) {
+    const batch_input input = {.copies = copies, .count = count};
+    return create_and_report(instance, input, options, flags_of_every_call, stream, prepared, details);
 }
 
 int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                     const uint64_t *sizes, uint64_t count, uint32_t flags, CUstream_st *stream,
-                                     ferry_prepared **prepared, ferry_error_info *details) {
-    const batch_input input = {
-        .destinations = destinations, .sources = sources, .sizes = sizes, .count = count, .flags = flags};
-    return create_and_report(instance, input, FERRY_BATCH_CHECK_OVERLAP | FERRY_BATCH_UPDATABLE, stream, prepared,
-                             details);
+                                     const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
+                                     CUstream_st *stream, ferry_prepared **prepared, ferry_error_info *details) {
+    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
+    constexpr std::uint32_t known_flags = flags_of_every_call | FERRY_COPY_UPDATABLE;
+    return create_and_report(instance, input, options, known_flags, stream, prepared, details);
 }
 
-int32_t ferry_prepared_launch(ferry_prepared *prepared, CUstream_st *stream, ferry_error_info *details) {
+int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options, CUstream_st *stream,
+                              ferry_ticket **ticket, ferry_error_info *details) {
+    if (ticket) *ticket = nullptr;
     if (!prepared) return report(details, null_argument);
-    const auto run = [&]() noexcept { return launch_prepared(*prepared, stream); };
     ferry_instance &instance = prepared->instance;
+    call_options chosen = prepared->options;
+    if (options)
+        if (error failed = read_options(*options, flags_of_every_call | FERRY_COPY_UPDATABLE, chosen))
+            return report(details, failed);
+    const auto run = [&]() noexcept {
+        if (!ticket) return launch_prepared(*prepared, stream, nullptr);
+        return with_ticket(instance, *ticket, [&](ferry_ticket &made) noexcept {
+            made.tag = chosen.tag;
+            return launch_prepared(*prepared, stream, &made);
+        });
+    };
     if (!instance.trace) return report(details, run());
-    return report(details, instance.trace.run({FERRY_TRACE_PREPARED, copy_form::asynchronous, stream, 0, 0}, run));
+    const traced_call call = {FERRY_TRACE_PREPARED, copy_form::asynchronous, stream, 0, 0, chosen.tag};
+    return report(details, instance.trace.run(call, run));
 }
 
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources,

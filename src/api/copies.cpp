@@ -1,4 +1,5 @@
 // The C functions that run or explain a single copy.
+#include "api/call_options.h"
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "submit/copy.h"
@@ -8,25 +9,35 @@ using namespace ferry;
 
 namespace {
 
-traced_call call_of(const ferry_copy_desc &desc, copy_form form, CUstream stream) noexcept {
-    return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1};
+[[gnu::cold]] traced_call call_of(const ferry_copy_desc &desc, const call_options &options, copy_form form,
+                                  CUstream stream) noexcept {
+    return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1, options.tag};
 }
 
-[[gnu::hot]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form,
-                                     CUstream stream, ferry_error_info *details) noexcept {
+[[gnu::hot]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
+                                     const ferry_copy_options *given, copy_form form, CUstream stream,
+                                     ferry_ticket **ticket, ferry_error_info *details) noexcept {
+    if (ticket) *ticket = nullptr;
     if (!instance || !desc) return report(details, null_argument);
-    if (instance->trace) [[unlikely]] {
-        const auto run = [&]() noexcept { return run_copy(*instance, *desc, form, stream); };
-        return report(details, instance->trace.run(call_of(*desc, form, stream), run));
-    }
-    return report(details, run_copy(*instance, *desc, form, stream));
+    call_options options;
+    if (error failed = choose_options(*instance, given, options)) return report(details, failed);
+    const auto run = [&]() noexcept {
+        return ticket ? run_copy_with_ticket(*instance, *desc, options, stream, *ticket)
+                      : run_copy(*instance, *desc, options.preferences, form, stream);
+    };
+    if (instance->trace) [[unlikely]]
+        return report(details, instance->trace.run(call_of(*desc, options, form, stream), run));
+    return report(details, run());
 }
 
-int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, copy_form form, CUstream stream,
-                           ferry_explanation *explanation, ferry_error_info *details) noexcept {
+int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, const ferry_copy_options *given,
+                           copy_form form, CUstream stream, ferry_explanation *explanation,
+                           ferry_error_info *details) noexcept {
     if (!instance || !desc || !explanation) return report(details, null_argument);
+    call_options options;
     ferry_explanation found = {};
-    error failed = explain_copy(*instance, *desc, form, stream, found);
+    error failed = choose_options(*instance, given, options);
+    if (!failed) failed = explain_copy(*instance, *desc, options.preferences, form, stream, found);
     if (!failed) failed = write_sized(found, explanation);
     return report(details, failed);
 }
@@ -43,41 +54,39 @@ ferry_copy_desc describe_bytes(uint64_t destination, uint64_t source, uint64_t s
 
 extern "C" {
 
-int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, ferry_error_info *details) {
-    return copy_and_report(instance, copy, copy_form::synchronous, nullptr, details);
+int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
+                   ferry_error_info *details) {
+    return copy_and_report(instance, copy, options, copy_form::synchronous, nullptr, nullptr, details);
 }
 
-[[gnu::hot]] int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                                      ferry_ticket **ticket, ferry_error_info *details) {
-    if (!ticket) return copy_and_report(instance, copy, copy_form::asynchronous, stream, details);
-    *ticket = nullptr;
-    if (!instance || !copy) return report(details, null_argument);
-    const auto run = [&]() noexcept { return run_copy_with_ticket(*instance, *copy, stream, *ticket); };
-    if (instance->trace) [[unlikely]]
-        return report(details, instance->trace.run(call_of(*copy, copy_form::asynchronous, stream), run));
-    return report(details, run());
+[[gnu::hot]] int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy,
+                                      const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
+                                      ferry_error_info *details) {
+    return copy_and_report(instance, copy, options, copy_form::asynchronous, stream, ticket, details);
 }
 
 int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                         ferry_error_info *details) {
+                         const ferry_copy_options *options, ferry_error_info *details) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
-    return copy_and_report(instance, &desc, copy_form::synchronous, nullptr, details);
+    return copy_and_report(instance, &desc, options, copy_form::synchronous, nullptr, nullptr, details);
 }
 
 int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
-                               CUstream_st *stream, ferry_error_info *details) {
+                               const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
+                               ferry_error_info *details) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
-    return copy_and_report(instance, &desc, copy_form::asynchronous, stream, details);
+    return copy_and_report(instance, &desc, options, copy_form::asynchronous, stream, ticket, details);
 }
 
-int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy, ferry_explanation *explanation,
-                           ferry_error_info *details) {
-    return explain_and_report(instance, copy, copy_form::synchronous, nullptr, explanation, details);
+int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
+                           ferry_explanation *explanation, ferry_error_info *details) {
+    return explain_and_report(instance, copy, options, copy_form::synchronous, nullptr, explanation, details);
 }
 
-int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy, CUstream_st *stream,
-                                 ferry_explanation *explanation, ferry_error_info *details) {
-    return explain_and_report(instance, copy, copy_form::asynchronous, stream, explanation, details);
+int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
+                                 const ferry_copy_options *options, CUstream_st *stream, ferry_explanation *explanation,
+                                 ferry_error_info *details) {
+    return explain_and_report(instance, copy, options, copy_form::asynchronous, stream, explanation, details);
 }
 
 uint64_t ferry_explanation_format(const ferry_explanation *explanation, char *buffer, uint64_t size) {

@@ -1,4 +1,5 @@
 // ferry_open and ferry_close, and the C functions that query an instance and its devices.
+#include "api/call_options.h"
 #include "base/sized.h"
 #include "batch/request.h"
 #include "driver/result.h"
@@ -118,7 +119,6 @@ void log_what_was_found(const ferry_instance &instance) noexcept {
 
 // Failures are only logged: without kernels, the instance uses the driver's own calls.
 void set_up_kernels(ferry_instance &instance, const ferry_options &options) noexcept {
-    instance.preferences = preferences_of(options.copy_flags);
     if (options.kernels == FERRY_KERNELS_NONE) return instance.kernels.disable();
     const bool stages = options.staging == FERRY_STAGING_AT_OPEN;
     if (options.kernels != FERRY_KERNELS_AT_OPEN && !stages) return;
@@ -162,7 +162,7 @@ void close_instance(ferry_instance &instance) noexcept {
     code.release();
 }
 
-error open_instance(const ferry_options &options, ferry_instance *&instance) noexcept {
+error open_instance(const ferry_options &options, const call_options &for_calls, ferry_instance *&instance) noexcept {
     const allocator memory =
         options.allocate ? allocator(options.allocate, options.deallocate, options.allocate_user) : allocator();
     void *const place = memory.allocate(sizeof(ferry_instance), alignof(ferry_instance));
@@ -172,6 +172,7 @@ error open_instance(const ferry_options &options, ferry_instance *&instance) noe
     instance->allocator = memory;
     instance->log = log_sink(options.log, options.log_user);
     instance->trace.set_up(options);
+    instance->options = for_calls;
     instance->full_checks = options.checks == FERRY_CHECKS_FULL;
     instance->deferred_bytes = options.deferred_bytes;
     instance->report.checks = options.checks;
@@ -207,7 +208,7 @@ ferry_report describe_instance(const ferry_instance &instance) noexcept {
     return current;
 }
 
-// Validates staging options that the range table in read_options does not cover.
+// Validates staging options that the range table in read_open_options does not cover.
 error check_staging(const ferry_options &options, error_item &bad) noexcept {
     const auto refuse_number = [](std::int32_t field, numbers given, std::int64_t limit, std::int64_t value) noexcept {
         return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, field, given, limit, value);
@@ -242,11 +243,12 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
     return {};
 }
 
-error read_options(const ferry_options *theirs, ferry_options &options, error_item &bad) noexcept {
+error read_open_options(const ferry_options *theirs, ferry_options &options, call_options &for_calls,
+                        error_item &bad) noexcept {
     options = {};
     if (!theirs) return {};
     if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (options.reserved || options.reserved1) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
+    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     struct {
         std::int64_t value, limit;
         std::int32_t field;
@@ -262,7 +264,8 @@ error read_options(const ferry_options *theirs, ferry_options &options, error_it
         if (range.value < 0 || range.value > range.limit)
             return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, range.field, numbers::up_to,
                                  range.limit, range.value);
-    if (error failed = check_copy_flags(options.copy_flags, FERRY_SIDE_OPTIONS)) return failed;
+    if (options.copy_options)
+        if (error failed = read_options(*options.copy_options, flags_of_every_call, for_calls)) return failed;
     constexpr std::uint32_t all_phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN | FERRY_PHASE_DONE;
     if (options.trace_phases & ~all_phases)
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_TRACE_PHASES, numbers::bits, all_phases,
@@ -286,8 +289,9 @@ int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferr
     *instance = nullptr;
     ferry_options known;
     error_item bad;
-    error failed = read_options(options, known, bad);
-    if (!failed) failed = open_instance(known, *instance);
+    call_options for_calls;
+    error failed = read_open_options(options, known, for_calls, bad);
+    if (!failed) failed = open_instance(known, for_calls, *instance);
     return report(details, failed, bad);
 }
 

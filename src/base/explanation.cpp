@@ -112,9 +112,9 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                                        "",
                                        "; because it is predicted to be the fastest",
                                        "; because the driver would make the caller wait",
-                                       "; because the flags force it",
+                                       "; because the options force it",
                                        "; because of URGENT",
-                                       "; because SOURCE_READ requires reading the source in the call",
+                                       "; because the source must be read in the call",
                                        "; because of MULTILINK"};
     constexpr const char *profiles[] = {"", " (built-in profile)", " (cautious profile: calibrate the device)",
                                         " (measured profile)"};

@@ -12,7 +12,7 @@ namespace ferry {
 #define FERRY_PUBLIC_OBSTACLES(OBSTACLE)                                                                               \
     OBSTACLE(none, FERRY_OBSTACLE_NONE, "none")                                                                        \
     OBSTACLE(no_route, FERRY_OBSTACLE_NO_ROUTE, "the forced route does not serve pieces of a batch")                   \
-    OBSTACLE(forbidden, FERRY_OBSTACLE_FORBIDDEN, "the flags exclude kernels")                                         \
+    OBSTACLE(forbidden, FERRY_OBSTACLE_FORBIDDEN, "the options exclude kernels")                                       \
     OBSTACLE(not_loaded, FERRY_OBSTACLE_NOT_LOADED, "kernels not loaded (see ferry_options.kernels)")                  \
     OBSTACLE(host_to_host, FERRY_OBSTACLE_HOST_TO_HOST, "both ends are host memory")                                   \
     OBSTACLE(pageable, FERRY_OBSTACLE_PAGEABLE, "pageable memory")                                                     \

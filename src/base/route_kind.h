@@ -10,18 +10,18 @@ namespace ferry {
 // The table of routes. A route has these columns:
 // - its name: src/routes/NAME.cpp defines NAME_route,
 // - its number in ferry.h,
-// - the FERRY_COPY_* flag that forces the route, or 0,
+// - whether ferry_copy_options may force the route,
 // - the member of ferry_explanation that contains the predicted time, or null,
 // - how messages express that a copy uses the route, such as "7.9 us by a kernel".
 // The order is the order of preference: a copy uses the first route that can serve the copy and that is preferred to the
 // driver route. The driver route is the last route, and serves all copies.
 #define FERRY_ROUTES(ROUTE)                                                                                            \
-    ROUTE(multilink, FERRY_ROUTE_MULTILINK, 0, &ferry_explanation::multilink_ns, "over links")                         \
-    ROUTE(buffered, FERRY_ROUTE_BUFFERED, 0, nullptr, "buffered")                                                      \
-    ROUTE(staged, FERRY_ROUTE_STAGED, FERRY_COPY_BY_STAGING, &ferry_explanation::staged_ns, "staged")                  \
-    ROUTE(relayed, FERRY_ROUTE_RELAYED, FERRY_COPY_BY_RELAY, &ferry_explanation::relay_ns, "relayed")                  \
-    ROUTE(kernel, FERRY_ROUTE_KERNEL, FERRY_COPY_BY_KERNEL, &ferry_explanation::kernel_ns, "by a kernel")              \
-    ROUTE(driver, FERRY_ROUTE_DRIVER, FERRY_COPY_BY_DRIVER, &ferry_explanation::driver_ns, "by the driver")
+    ROUTE(multilink, FERRY_ROUTE_MULTILINK, false, &ferry_explanation::multilink_ns, "over links")                     \
+    ROUTE(buffered, FERRY_ROUTE_BUFFERED, false, nullptr, "buffered")                                                  \
+    ROUTE(staged, FERRY_ROUTE_STAGED, true, &ferry_explanation::staged_ns, "staged")                                   \
+    ROUTE(relayed, FERRY_ROUTE_RELAYED, true, &ferry_explanation::relay_ns, "relayed")                                 \
+    ROUTE(kernel, FERRY_ROUTE_KERNEL, true, &ferry_explanation::kernel_ns, "by a kernel")                              \
+    ROUTE(driver, FERRY_ROUTE_DRIVER, true, &ferry_explanation::driver_ns, "by the driver")
 
 enum class route_kind : std::uint8_t {
     none = FERRY_ROUTE_NONE, // as a preference: any
@@ -34,14 +34,9 @@ enum class route_kind : std::uint8_t {
 constexpr int route_count = FERRY_ROUTES(FERRY_ROUTE);
 #undef FERRY_ROUTE
 
-// The flags that force a route.
-#define FERRY_ROUTE(name, number, flag, ...) | (flag)
-constexpr std::uint32_t forcing_flags = 0 FERRY_ROUTES(FERRY_ROUTE);
-#undef FERRY_ROUTE
-
 struct route_entry {
     const char *name = nullptr;
-    std::uint32_t flag = 0;
+    bool may_be_forced = false;
     std::uint64_t ferry_explanation::*ns = nullptr;
     const char *how = nullptr;
 };

@@ -63,7 +63,7 @@ constexpr own_status own_statuses[] = {
      "imported: this process cannot free it, change it or allocate from it, only close the import"},
     {"FERRY_ERROR_NOT_SHAREABLE", "this memory, pool, event or semaphore cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, or is for another version, device or driver"},
-    {"FERRY_ERROR_ROUTE", "the route that the flags force does not support this copy"},
+    {"FERRY_ERROR_ROUTE", "the route that the options force does not support this copy"},
     {"FERRY_ERROR_NO_SOFTWARE_DRIVER",
      "the software driver is not installed: its library libferry-software cannot be loaded "
      "(Debian package libferry-software1)"},
@@ -151,8 +151,12 @@ constexpr field_text fields[] = {
     {"links", as_signed},
     {"count", as_number},
     {"timeout_ns", as_signed},
+    {"route", as_signed},
+    {"priority", as_signed},
+    {"source_order", as_signed},
+    {"max_sms", as_number},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_TIMEOUT + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_MAX_SMS + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {
@@ -166,7 +170,6 @@ constexpr const char *relations[] = {
     "must be a multiple of",
     "must be a power of two, at most",
     "has bits outside",
-    "has flags that exclude each other:",
     "before the beginning at",
     "past the end at",
     "does not fit elements of",

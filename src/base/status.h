@@ -31,7 +31,6 @@ enum class numbers : std::int32_t {
     multiple = FERRY_NUMBERS_MULTIPLE,
     power = FERRY_NUMBERS_POWER,
     bits = FERRY_NUMBERS_BITS,
-    exclusive = FERRY_NUMBERS_EXCLUSIVE,
     begin = FERRY_NUMBERS_BEGIN,
     end = FERRY_NUMBERS_END,
     element = FERRY_NUMBERS_ELEMENT,

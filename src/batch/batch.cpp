@@ -8,6 +8,7 @@
 #include "exec/driver_copy.h"
 #include "routes/devices_at_work.h"
 #include "submit/note_error.h"
+#include "submit/ticket.h"
 
 namespace ferry {
 
@@ -121,20 +122,29 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     return request.broadcasts.find(instance, input, !may_wait_alone);
 }
 
-error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-          batch_request &request) noexcept {
-    context_scope scope(instance.cu);
-    launch_site site = {};
-    if (error failed = begin(instance, input, form, stream, request, scope, site)) return failed;
-    if (request.is_empty()) return {};
+// Runs a planned batch at the site.
+error run_planned(ferry_instance &instance, const batch_input &input, copy_form form, const launch_site &site,
+                  batch_request &request) noexcept {
     if (!request.broadcasts.empty())
         return form == copy_form::asynchronous
                    ? run_with_broadcasts(instance, request.broadcasts, site, request.bad_index)
                    : run_with_broadcasts_and_wait(instance, request, site, request.bad_index);
     if (form == copy_form::asynchronous || is_single_call(request)) return submit(instance, input, request, form, site);
     const error failed = submit(instance, input, request, copy_form::asynchronous, site);
-    const error passed = wait_for_devices(instance, site.context, stream); // also for work enqueued before a failure
+    // Also for work that was enqueued before a failure.
+    const error passed = wait_for_devices(instance, site.context, site.stream);
     return failed ? failed : passed;
+}
+
+error run(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream, ferry_ticket *ticket,
+          batch_request &request) noexcept {
+    context_scope scope(instance.cu);
+    launch_site site = {};
+    if (error failed = begin(instance, input, form, stream, request, scope, site)) return failed;
+    if (request.is_empty()) return {};
+    if (error failed = begin_ticket(ticket, stream)) return failed;
+    if (error failed = run_planned(instance, input, form, site, request)) return failed;
+    return end_ticket(ticket, stream);
 }
 
 error explain(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
@@ -175,9 +185,10 @@ error with_request(ferry_instance &instance, std::uint64_t &bad_index,
 } // namespace
 
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                std::uint64_t &bad_index) noexcept {
-    return with_request(instance, bad_index,
-                        [&](batch_request &request) noexcept { return run(instance, input, form, stream, request); });
+                ferry_ticket *ticket, std::uint64_t &bad_index) noexcept {
+    return with_request(instance, bad_index, [&](batch_request &request) noexcept {
+        return run(instance, input, form, stream, ticket, request);
+    });
 }
 
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,

@@ -1,7 +1,7 @@
 // Runs many copies in one call.
 #pragma once
 
-#include "plan/plan.h"
+#include "plan/call_options.h"
 
 namespace ferry {
 
@@ -10,16 +10,16 @@ struct batch_input {
     const ferry_copy_desc *copies = nullptr;
     const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;
     std::uint64_t count = 0;
-    std::uint32_t flags = 0;           // FERRY_BATCH_*
-    copy_preferences preferences = {}; // of all copies without their own flags
+    call_options options = {};
 };
 
 // The index of no input copy.
 inline constexpr std::uint64_t no_index = UINT64_MAX;
 
 // On failure, `bad_index` is the index of the input copy that failed, or no_index if the error is not about one copy.
+// `ticket` may be null. Otherwise it reports the end of an asynchronous batch.
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                std::uint64_t &bad_index) noexcept;
+                ferry_ticket *ticket, std::uint64_t &bad_index) noexcept;
 
 // Reports what run_batch would do on the stream.
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,

@@ -42,14 +42,13 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
     if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
     const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
-    if (is_line && !copy.flags) {                              // planned with its group, by the instance's preferences
+    if (is_line) {                                             // planned with its group
         ferry_place to = copy.destination, from = copy.source; // the span includes the origin
         to.address = shape.destination.span.first;
         from.address = shape.source.span.first;
         return lines_.add_line(to, from, shape.width, following);
     }
     box.route = batch_route::calls;
-    box.preferences = {};
     resolved_ends resolved;
     bool is_for_batches = true;
     const extent extent = {shape.width, shape.height, shape.depth};
@@ -61,8 +60,7 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (error failed = validate_bounds(resolved, instance_.limits, shape)) return failed;
     const bool is_linear = !shape.source.array && !shape.destination.array;
-    const copy_preferences wanted = copy.flags ? preferences_of(copy.flags) : batch_.preferences;
-    if (wanted.any()) return add_own(wanted, box);
+    if (batch_.preferences.any()) return add_own(box);
     if (shape.is_line() && is_linear && is_for_batches) {
         ferry_place to = copy.destination, from = copy.source;
         to.address = shape.destination.span.first;
@@ -99,11 +97,11 @@ piece_group box_validator::group_of_pageable(const batch_box &box) const noexcep
     return is_whole && !is_registered ? group : piece_group::apart;
 }
 
-error box_validator::add_own(const copy_preferences &wanted, batch_box &box) noexcept {
+error box_validator::add_own(batch_box &box) noexcept {
     box.route = batch_route::own;
     box.group = piece_group::apart;
     call_facts call = {.context_device = batch_.context_device, .form = copy_form::asynchronous};
-    box.preferences = call.preferences = wanted;
+    call.preferences = batch_.preferences;
     if (leaves_device(box.shape, call.context_device))
         if (error failed = look_up_pool_ends(instance_, call.context_device, box.shape)) return failed;
     if (error failed = look_at_stream(instance_, box.shape, stream_, call)) return failed;

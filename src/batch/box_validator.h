@@ -23,8 +23,8 @@ private:
     piece_group group_of(const batch_box &box) const noexcept;
     // For a box with an end that the driver does not know.
     piece_group group_of_pageable(const batch_box &box) const noexcept;
-    // Adds a copy with its own flags. The route that they force must be possible.
-    error add_own(const copy_preferences &wanted, batch_box &box) noexcept;
+    // Adds a box of a batch with preferences. The route that they force must be possible.
+    error add_own(batch_box &box) noexcept;
     bool keep_box() noexcept { return batch_.boxes.resize(batch_.boxes.size() + 1); }
 
     // Finds the memory of one end of a box.

@@ -44,7 +44,7 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
 }
 
 error broadcast_sets::find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept {
-    const copy_preferences &wanted = input.preferences;
+    const copy_preferences &wanted = input.options.preferences;
     if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
         wanted.forced != route_kind::none || wanted.source_read || wanted.is_urgent)
         return {};
@@ -99,8 +99,8 @@ void broadcast_sets::clear() noexcept {
 }
 
 bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
-    flags_ = input.flags & ~std::uint32_t{FERRY_BATCH_CHECK_OVERLAP}; // the whole batch was checked
-    preferences_ = input.preferences;
+    options_ = input.options;
+    options_.checks_overlap = false; // the whole batch was checked
     growing<std::uint64_t> &taken = rest_addresses_;
     if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return false;
     for (const broadcast_member &one : members_)
@@ -128,8 +128,7 @@ bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
 batch_input broadcast_sets::rest() const noexcept {
     batch_input input;
     input.count = rest_index_.size();
-    input.flags = flags_;
-    input.preferences = preferences_;
+    input.options = options_;
     if (rest_copies_.size()) {
         input.copies = rest_copies_.begin();
     } else {

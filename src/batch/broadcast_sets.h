@@ -29,7 +29,7 @@ public:
 
     batch_input rest() const noexcept;
     // Of the whole batch.
-    const copy_preferences &preferences() const noexcept { return preferences_; }
+    const copy_preferences &preferences() const noexcept { return options_.preferences; }
     std::uint64_t index_of_rest(std::uint64_t index) const noexcept {
         return index < rest_index_.size() ? rest_index_[index] : no_index;
     }
@@ -57,8 +57,7 @@ private:
     growing<std::uint64_t> rest_addresses_; // destinations, sources and sizes of pieces
     growing<std::uint64_t> rest_index_;
     growing<std::max_align_t> place_;
-    std::uint32_t flags_ = 0;
-    copy_preferences preferences_;
+    call_options options_;
 };
 
 } // namespace ferry

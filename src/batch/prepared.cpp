@@ -7,6 +7,7 @@
 #include "batch/steps.h"
 #include "device/capture_mode.h"
 #include "submit/note_error.h"
+#include "submit/ticket.h"
 
 namespace ferry {
 
@@ -51,7 +52,7 @@ error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
 error choose_routes(ferry_instance &instance, const batch_input &input, const batch_plan *ways, CUstream stream,
                     batch_request &request) noexcept {
     if (error failed = choose_batch_routes(instance, input, true, ways, request)) return failed;
-    // Copies with their own flags were planned before.
+    // Boxes of a batch with preferences were planned before.
     if (!request.preferences.may_be_refused()) return {};
     const launch_site site = {request.context.wanted, stream, false};
     batch_steps steps;
@@ -64,12 +65,11 @@ error choose_routes(ferry_instance &instance, const batch_input &input, const ba
 error prepare(ferry_prepared &prepared, const batch_input &input, CUstream stream) noexcept {
     ferry_instance &instance = prepared.instance;
     batch_request &request = *prepared.request;
-    prepared.is_updatable = input.flags & FERRY_BATCH_UPDATABLE;
-    prepared.flags = input.flags;
+    prepared.options = input.options;
     context_scope scope(instance.cu);
     if (error failed = enter_batch_context(instance, input, stream, request, scope)) return failed;
-    if (error failed = validate_batch(instance, input, !prepared.is_updatable, stream, request)) return failed;
-    if (prepared.is_updatable)
+    if (error failed = validate_batch(instance, input, !prepared.options.is_updatable, stream, request)) return failed;
+    if (prepared.options.is_updatable)
         if (error failed = note_kinds(prepared, input)) return failed;
     if (error failed = choose_routes(instance, input, nullptr, stream, request)) return failed;
     return make_table(prepared);
@@ -156,25 +156,27 @@ bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     return true;
 }
 
-error launch(ferry_prepared &prepared, CUstream stream) noexcept {
+error launch(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept {
     ferry_instance &instance = prepared.instance;
     context_scope scope(instance.cu);
     launch_site site = {nullptr, stream, false, prepared.tables};
     if (error failed = enter_stream(prepared, stream, scope, site.context)) return failed;
     if (error failed = query_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
-    if (site.is_captured && prepared.is_updatable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
+    if (site.is_captured && prepared.options.is_updatable && holds_addresses) return {.status = FERRY_ERROR_CAPTURE};
     const batch_submission of = {instance, *prepared.request, copy_form::asynchronous, site};
     batch_steps steps;
     shape refused;
     if (error failed = make_checked_steps(of, steps, refused)) return failed;
-    return run_steps(of, steps);
+    if (error failed = begin_ticket(ticket, stream)) return failed;
+    if (error failed = run_steps(of, steps)) return failed;
+    return end_ticket(ticket, stream);
 }
 
 } // namespace
 
-error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept {
-    const error failed = launch(prepared, stream);
+error launch_prepared(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept {
+    const error failed = launch(prepared, stream, ticket);
     if (failed) note_error(prepared.instance, failed);
     return failed;
 }
@@ -225,13 +227,12 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
 
 error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
                     CUstream stream, std::uint64_t &bad_index) noexcept {
-    if (!prepared.is_updatable) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (!prepared.options.is_updatable) return {.status = FERRY_ERROR_UNSUPPORTED};
     const batch_input input = {.destinations = destinations ? destinations : prepared.destinations.begin(),
                                .sources = sources ? sources : prepared.sources.begin(),
                                .sizes = prepared.sizes.begin(),
                                .count = prepared.sizes.size(),
-                               .flags = prepared.flags,
-                               .preferences = prepared.request->preferences};
+                               .options = prepared.options};
     ferry_instance &instance = prepared.instance;
     batch_request *request = instance.requests.take();
     if (!request) return no_memory;

@@ -13,11 +13,10 @@ struct ferry_prepared {
     ferry_instance &instance;
     ferry::batch_request *request;
     std::uint64_t table = 0, table_records = 0;
+    ferry::call_options options;
     unsigned long long context_number = 0;          // of the context, whose end frees the table; 0: unknown
     ferry::piece_table tables[ferry::piece_groups]; // parts of the table
     // For updatable batches: the input, and the group of each piece. Copies of size 0 have no piece.
-    bool is_updatable = false;
-    std::uint32_t flags = 0;
     ferry::growing<std::uint64_t> destinations, sources, sizes;
     ferry::growing<ferry::piece_group> kinds;
 };
@@ -27,7 +26,8 @@ namespace ferry {
 // On failure, `bad_index` is the index of the input copy that failed, or no_index.
 error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
                       std::uint64_t &bad_index) noexcept;
-error launch_prepared(ferry_prepared &prepared, CUstream stream) noexcept;
+// `ticket` may be null.
+error launch_prepared(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept;
 // Null addresses stay unchanged.
 error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
                     CUstream stream, std::uint64_t &bad_index) noexcept;

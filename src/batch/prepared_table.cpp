@@ -11,7 +11,7 @@ namespace {
 bool has_table(const ferry_prepared &prepared, int group) noexcept {
     const batch_request &request = *prepared.request;
     if (request.pieces.facts(group).count == 0 || request.plans[group].route != batch_route::kernel) return false;
-    return prepared.is_updatable || records_of(request.pieces.facts(group)) > gpu::max_pieces_in_parameters;
+    return prepared.options.is_updatable || records_of(request.pieces.facts(group)) > gpu::max_pieces_in_parameters;
 }
 
 void lay_out_table(ferry_prepared &prepared) noexcept {

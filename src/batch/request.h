@@ -36,7 +36,7 @@ struct checked_batch {
     int context_device = -1;
 
     // Set by validate_batch. Pieces that were neither merged nor cut are in the order of the input copies with a size.
-    copy_preferences preferences; // of all copies without their own flags
+    copy_preferences preferences;
     known_ranges ranges;
     known_arrays arrays;
     grouped_pieces pieces;

@@ -35,8 +35,8 @@ private:
 
 // The ranges are known only for the request's own context. A box with its own plan has the index of its views there.
 single_call call_of(const batch_box &box) noexcept {
-    if (box.route == batch_route::own) return {box.shape, box.preferences, {}};
-    return {box.shape, box.preferences, {box.to, box.from}};
+    if (box.route == batch_route::own) return {box.shape, {}};
+    return {box.shape, {box.to, box.from}};
 }
 
 template <class Action> error step_walker::for_each_copy(const batch_step &step, const Action &action) noexcept {
@@ -46,17 +46,15 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
     const auto group = static_cast<int>(step.group);
     const grouped_pieces &pieces = of_.request.pieces;
     const known_ranges &ranges = of_.request.ranges;
-    const copy_preferences &preferences = of_.request.preferences;
     for (const batch_piece *piece = pieces.begin(group); piece != pieces.end(group); ++piece)
-        if (error failed = action(single_call{shape_of(*piece, ranges), preferences, {piece->to, piece->from}}))
-            return failed;
+        if (error failed = action(single_call{shape_of(*piece, ranges), {piece->to, piece->from}})) return failed;
     return {};
 }
 
 error step_walker::check(shape &refused) noexcept {
     const bool is_captured = of_.site.is_captured;
     const auto check_one = [&](const single_call &one) noexcept {
-        const error failed = is_captured || one.preferences.may_be_refused() ? singles_.check(one) : ok;
+        const error failed = singles_.check(one);
         if (failed) refused = one.shape;
         return failed;
     };
@@ -65,10 +63,10 @@ error step_walker::check(shape &refused) noexcept {
         if (failed) refused = box.shape;
         return failed;
     };
-    const bool may_refuse_pieces = is_captured || of_.request.preferences.may_be_refused();
+    const bool may_be_refused = is_captured || of_.request.preferences.may_be_refused();
     for (const batch_step &step : steps_) {
         error failed;
-        if (step.route == batch_route::calls && (step.has_boxes || may_refuse_pieces))
+        if (step.route == batch_route::calls && may_be_refused)
             failed = for_each_copy(step, check_one);
         else if (step.route == batch_route::own && is_captured)
             failed = steps_.for_each_box(step, of_.request.boxes, check_own);

@@ -29,22 +29,19 @@ error single_calls::check_own(const batch_box &box) noexcept {
 
 // Uses the views that were looked up when the box was planned.
 error single_calls::run_own(const batch_box &box) noexcept {
-    call_facts call = facts();
-    call.preferences = box.preferences;
-    return run(copy_step{box.shape, call, box.plan, of_.request.own_views[box.to]});
+    return run(copy_step{box.shape, facts(), box.plan, of_.request.own_views[box.to]});
 }
 
 // A copy that was planned as a driver call remains a driver call, unless an end is pageable memory, or it may be relayed,
-// or its flags force another route. A prepared batch that is launched in another context was planned for its own context,
+// or the options force another route. A prepared batch that is launched in another context was planned for its own context,
 // so the driver copies it.
 error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     ferry_instance &instance = of_.instance;
     if (leaves_device(step.shape, step.call.context_device))
         if (error failed = look_up_pool_ends(instance, step.call.context_device, step.shape)) return failed;
-    step.call.preferences = one.preferences;
     if (is_pageable(step.shape) || has_far_end(step.shape)) return choose_for_pageable(one, step);
     step.plan = plan_for_driver(step.shape, step.call);
-    const bool is_forced = one.preferences.may_be_refused() && of_.is_at_home();
+    const bool is_forced = step.call.preferences.may_be_refused() && of_.is_at_home();
     if (!is_forced && !may_be_relayed(step.shape, step.call)) return {};
     resolved_ends ends;
     return choose(instance, ends, of_.site.context, step);

@@ -8,7 +8,6 @@ namespace ferry {
 
 struct single_call {
     ferry::shape shape;
-    copy_preferences preferences;
     known_ends known;
 };
 
@@ -20,13 +19,16 @@ public:
     error check(const single_call &one) noexcept;
     error run(const single_call &one) noexcept;
 
-    // Same as above, for a box with its own flags and its existing plan.
+    // Same as above, for a box with its own plan.
     error check_own(const batch_box &box) noexcept;
     error run_own(const batch_box &box) noexcept;
 
 private:
     call_facts facts() const noexcept {
-        return {.context_device = of_.request.context_device, .form = of_.form, .is_captured = of_.site.is_captured};
+        return {.context_device = of_.request.context_device,
+                .form = of_.form,
+                .is_captured = of_.site.is_captured,
+                .preferences = of_.request.preferences};
     }
     copy_site site() const noexcept { return {of_.site.context, of_.site.stream}; }
     error plan(const single_call &one, copy_step &step) noexcept;

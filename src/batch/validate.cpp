@@ -119,7 +119,7 @@ namespace {
 
 error validate_knowing(ferry_instance &instance, const batch_input &input, bool merges, CUstream stream,
                        const host_knowledge &host, checked_batch &batch) noexcept {
-    batch.preferences = input.preferences;
+    batch.preferences = input.options.preferences;
     batch.pieces.clear();
     batch.boxes.clear();
     batch.own_views.clear();
@@ -169,7 +169,7 @@ error validate_batch(ferry_instance &instance, const batch_input &input, bool me
     }
     if (!are_right)
         if (error failed = validate_knowing(instance, input, merges, stream, {}, batch)) return failed;
-    return input.flags & FERRY_BATCH_CHECK_OVERLAP ? validate_overlaps(instance, input, batch) : ok;
+    return input.options.checks_overlap ? validate_overlaps(instance, input, batch) : ok;
 }
 
 } // namespace ferry

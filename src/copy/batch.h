@@ -62,9 +62,8 @@ inline bool is_moved(const ferry_copy_desc &copy, const ferry_copy_desc &other) 
     const ferry_place &destination = copy.destination, &to = other.destination;
     std::uint64_t bits = differ(source, others) | differ(destination, to) | (source.address ^ others.address) |
                          (destination.x ^ to.x) | (destination.y ^ to.y) | (destination.z ^ to.z) |
-                         (copy.width ^ other.width) | (copy.height ^ other.height) | (copy.depth ^ other.depth) |
-                         (copy.flags ^ other.flags) | (copy.reserved0 ^ other.reserved0);
-    for (int i = 0; i < 4; ++i)
+                         (copy.width ^ other.width) | (copy.height ^ other.height) | (copy.depth ^ other.depth);
+    for (int i = 0; i < 5; ++i)
         bits |= copy.reserved[i] ^ other.reserved[i];
     return bits == 0;
 }

@@ -65,8 +65,8 @@ void fold(std::uint64_t max_pitch, fill_shape &shape) noexcept {
 } // namespace
 
 error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limits, fill_shape &shape) noexcept {
-    if (error failed = check_copy_flags(fill.flags, FERRY_SIDE_DESCRIPTOR)) return failed;
-    if (std::any_of(std::begin(fill.reserved), std::end(fill.reserved), [](std::uint64_t word) { return word != 0; }))
+    if (fill.reserved0 ||
+        std::any_of(std::begin(fill.reserved), std::end(fill.reserved), [](std::uint64_t word) { return word != 0; }))
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (error failed = read_pattern(fill, shape)) return failed;
     if (error failed = check_place(fill.destination, FERRY_SIDE_DESTINATION, limits)) return failed;

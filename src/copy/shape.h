@@ -41,12 +41,6 @@ struct copy_limits {
     std::uint64_t max_pitch = 0; // bytes; the minimum over all devices
 };
 
-constexpr std::uint32_t known_copy_flags = FERRY_COPY_URGENT | FERRY_COPY_NO_KERNELS | FERRY_COPY_SOURCE_READ |
-                                           FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | forcing_flags |
-                                           ~0u << FERRY_COPY_MAX_SMS_SHIFT;
-// Whether all flags are FERRY_COPY_* flags and no two contradict each other.
-error check_copy_flags(std::uint32_t flags, std::int32_t side) noexcept;
-
 // Whether a descriptor is a contiguous copy: linear memory at both ends without origin or pitch, and valid as far as
 // the descriptor alone shows. Most copies are contiguous. Tests all conditions together, without a branch for each.
 inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &limits) noexcept {
@@ -63,8 +57,8 @@ inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &l
         return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
                (place.kind != FERRY_KIND_DEVICE || is_known_device);
     };
-    const std::uint64_t odd = copy.flags | copy.reserved0 | copy.reserved[0] | copy.reserved[1] | copy.reserved[2] |
-                              copy.reserved[3] | unusual(copy.source) | unusual(copy.destination);
+    const std::uint64_t odd = copy.reserved[0] | copy.reserved[1] | copy.reserved[2] | copy.reserved[3] |
+                              copy.reserved[4] | unusual(copy.source) | unusual(copy.destination);
     if (odd || copy.height > 1 || copy.depth > 1 || copy.width == 0) return false;
     return is_known_memory(copy.source) && is_known_memory(copy.destination);
 }

@@ -8,7 +8,9 @@ namespace ferry {
 
 namespace {
 
-bool all_zero(const std::uint64_t (&words)[4]) noexcept { return (words[0] | words[1] | words[2] | words[3]) == 0; }
+template <std::size_t count> bool all_zero(const std::uint64_t (&words)[count]) noexcept {
+    return std::all_of(words, words + count, [](std::uint64_t word) noexcept { return word == 0; });
+}
 
 // Computes the offset of x, y, z from the first byte of a place. False if it does not fit 64 bits.
 bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::uint64_t z,
@@ -142,9 +144,7 @@ bool fill_in_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &lim
 }
 
 [[gnu::noinline]] error validate_any(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
-    if (error failed = check_copy_flags(copy.flags, FERRY_SIDE_DESCRIPTOR)) return failed;
-    if (copy.reserved0 || !all_zero(copy.reserved))
-        return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
+    if (!all_zero(copy.reserved)) return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (error failed = check_place(copy.source, FERRY_SIDE_SOURCE, limits)) return failed;
     if (error failed = check_place(copy.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     shape.width = copy.width;
@@ -156,17 +156,6 @@ bool fill_in_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &lim
 }
 
 } // namespace
-
-error check_copy_flags(std::uint32_t flags, std::int32_t side) noexcept {
-    const auto refuse_flags = [&](numbers given, std::uint32_t limit) noexcept {
-        return refuse(FERRY_ERROR_FLAGS, side, FERRY_FIELD_FLAGS, given, limit, flags);
-    };
-    if (flags & ~known_copy_flags) return refuse_flags(numbers::bits, known_copy_flags);
-    constexpr std::uint32_t kernel_or_none = FERRY_COPY_BY_KERNEL | FERRY_COPY_NO_KERNELS;
-    const std::uint32_t forced = flags & forcing_flags;
-    if (forced & (forced - 1)) return refuse_flags(numbers::exclusive, forced);
-    return (flags & kernel_or_none) == kernel_or_none ? refuse_flags(numbers::exclusive, kernel_or_none) : ok;
-}
 
 error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept {
     return fill_in_contiguous_copy(copy, limits, shape) ? ok : validate_any(copy, limits, shape);

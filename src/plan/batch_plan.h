@@ -13,7 +13,7 @@ enum class batch_route : std::uint8_t {
     batch_call, // cuMemcpyBatchAsync, or cuMemcpy3DBatchAsync for boxes
     kernel,     // one launch for a group of pieces, or for the boxes of one group and kind of source
     staged,     // all pieces and boxes in one staged copy, if an end is pageable: plan/pageable_pieces.h
-    own,        // boxes with their own flags: each runs with its own plan
+    own,        // boxes of a batch with preferences: each runs with its own plan
 };
 constexpr int batch_routes = 3; // the first three serve memory that is not pageable
 constexpr int all_batch_routes = 5;
@@ -59,14 +59,13 @@ struct batch_forecasts {
 enum box_source : std::uint8_t { from_memory, from_array };
 constexpr int box_sources = 2;
 
-// A copy that is more than a run of bytes, or has its own flags.
+// A copy that is more than a run of bytes.
 struct batch_box {
     ferry::shape shape;
     std::uint64_t element;  // bytes, the unit of batch calls; 0: batch calls cannot serve the box
     std::uint32_t to, from; // indices of known ranges or known arrays; for `own`: `to` is the index of its views
     piece_group group;      // apart: kernels cannot serve the box
     batch_route route;
-    copy_preferences preferences;
     copy_plan plan; // for `own`
 
     box_source source() const noexcept { return shape.source.array ? from_array : from_memory; }

@@ -13,8 +13,8 @@ enum class copy_form : std::uint8_t { synchronous, asynchronous };
 // The error for a forced route that cannot serve.
 constexpr error refuse_route(obstacle why) noexcept {
     return {FERRY_ERROR_ROUTE,
-            FERRY_SIDE_DESCRIPTOR,
-            FERRY_FIELD_FLAGS,
+            FERRY_SIDE_OPTIONS,
+            FERRY_FIELD_ROUTE,
             numbers::obstacle,
             0,
             static_cast<std::uint64_t>(why)};
@@ -39,22 +39,6 @@ struct copy_preferences {
     // Outside of graphs, ferry rejects only copies whose route is forced. The driver route serves all copies.
     bool may_be_refused() const noexcept { return forced != route_kind::none && forced != route_kind::driver; }
 };
-
-// Returns the preferences that FERRY_COPY_* flags express.
-constexpr copy_preferences preferences_of(std::uint32_t flags) noexcept {
-    copy_preferences preferences;
-#define FERRY_ROUTE(name, number, flag, ...)                                                                           \
-    if (flags & (flag)) preferences.forced = route_kind::name;
-    FERRY_ROUTES(FERRY_ROUTE)
-#undef FERRY_ROUTE
-    preferences.no_kernels = flags & FERRY_COPY_NO_KERNELS;
-    preferences.is_urgent = flags & FERRY_COPY_URGENT;
-    preferences.over_links = flags & FERRY_COPY_MULTILINK;
-    preferences.source_read = flags & FERRY_COPY_SOURCE_READ;
-    preferences.written = flags & FERRY_COPY_DESTINATION_WRITTEN;
-    preferences.max_blocks = static_cast<std::uint16_t>(flags >> FERRY_COPY_MAX_SMS_SHIFT);
-    return preferences;
-}
 
 // The facts about a call that are known before the route of its copy is chosen, and are needed until the copy is
 // enqueued.

@@ -52,7 +52,7 @@ const route buffered_route = {
     .may_fall_back = true,
     .prefer =
         [](const copy_question &) noexcept {
-            return preference{true, FERRY_REASON_SOURCE_READ};
+            return preference{true, FERRY_REASON_SOURCE_ORDER};
         },
     // The driver rejects unreadable memory.
     .prepare =

@@ -15,6 +15,7 @@
 #include "memory/pools.h"
 #include "memory/sharing.h"
 #include "memory/surfaces.h"
+#include "plan/call_options.h"
 #include "plan/device_profiles.h"
 #include "routes/recent_copies.h"
 #include "staging/engine.h"
@@ -43,7 +44,7 @@ struct machine_settings {
     bool full_checks = false;
     bool stages = false;               // pageable memory is staged where kernels can serve
     std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
-    copy_preferences preferences;      // of copies without flags of their own
+    call_options options;              // of calls without options of their own
     std::uint64_t deferred_bytes = 0;  // maximum kept on each device; 0: a share of its memory
     processor_set staging_processors;  // on which the staging threads may run
 };

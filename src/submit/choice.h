@@ -29,9 +29,9 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
 
 // A graph reads the source at each launch.
 constexpr error read_under_capture = {
-    FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, numbers::value, 0, FERRY_COPY_SOURCE_READ};
+    FERRY_ERROR_CAPTURE, FERRY_SIDE_OPTIONS, FERRY_FIELD_SOURCE_ORDER, numbers::value, 0, FERRY_SOURCE_ORDER_CALL};
 // A graph writes the destination at each launch.
 constexpr error written_under_capture = {
-    FERRY_ERROR_CAPTURE, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_FLAGS, numbers::value, 0, FERRY_COPY_DESTINATION_WRITTEN};
+    FERRY_ERROR_CAPTURE, FERRY_SIDE_OPTIONS, FERRY_FIELD_FLAGS, numbers::value, 0, FERRY_COPY_DESTINATION_WRITTEN};
 
 } // namespace ferry

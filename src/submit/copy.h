@@ -55,8 +55,9 @@ enum class purpose { run, explain };
 
 // Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
 template <class Submit>
-[[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
-                                                 CUstream stream, purpose why, Submit submit) noexcept {
+[[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                 const copy_preferences &wanted, copy_form form, CUstream stream,
+                                                 purpose why, Submit submit) noexcept {
     prepared_copy prepared;
     auto &[shape, call, plan, views] = prepared.step;
     if (error failed = validate_fields(copy, instance.limits, shape)) return failed;
@@ -74,7 +75,7 @@ template <class Submit>
     context_scope scope(instance.cu);
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
 
-    call.preferences = copy.flags ? preferences_of(copy.flags) : instance.preferences;
+    call.preferences = wanted;
     const bool may_take_kernels = !shape.is_line() || call.preferences.any();
     if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
                                     may_take_kernels || why == purpose::explain, prepared.ends))
@@ -94,11 +95,11 @@ template <class Submit>
     return submit(prepared);
 }
 
-[[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form,
-                            CUstream stream) noexcept;
+[[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
+                            copy_form form, CUstream stream) noexcept;
 
 // Reports what run_copy would do in the current state. Copies nothing.
-[[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
-                                 ferry_explanation &found) noexcept;
+[[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
+                                 copy_form form, CUstream stream, ferry_explanation &found) noexcept;
 
 } // namespace ferry

@@ -111,8 +111,8 @@ void print_ends(const ferry_instance &instance, const copy_step &step, const rep
 
 } // namespace
 
-error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
-                   ferry_explanation &found) noexcept {
+error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
+                   copy_form form, CUstream stream, ferry_explanation &found) noexcept {
     found = {};
     found.context_device = found.source_device = found.destination_device = -1;
     const auto explain = [&](const prepared_copy &prepared) noexcept -> error {
@@ -133,7 +133,7 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_f
         print_ends(instance, whole, known, found);
         return {};
     };
-    return prepare_copy(instance, copy, form, stream, purpose::explain, explain);
+    return prepare_copy(instance, copy, wanted, form, stream, purpose::explain, explain);
 }
 
 } // namespace ferry

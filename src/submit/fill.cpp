@@ -150,8 +150,8 @@ error run(const fill_request &request, fill_step &step, CUcontext context) noexc
     return run(request, step, facts.owner);
 }
 
-error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
-                     ferry_explanation *explanation) noexcept {
+error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
+                     copy_form form, CUstream stream, ferry_ticket *ticket, ferry_explanation *explanation) noexcept {
     fill_step step;
     fill_shape &shape = step.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
@@ -175,24 +175,26 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, copy
     if (error failed = scope.enter(choice.wanted, choice.current)) return failed;
     if (choice.wanted != choice.current)
         step.end.query = address_query::nothing; // the result was for the other context
-    const fill_request request = {instance, desc.flags ? preferences_of(desc.flags) : instance.preferences, form,
-                                  stream, explanation};
-    const error result = run(request, step, choice.wanted);
-    return result ? run_in_owner(request, step, choice.wanted, result) : result;
+    if (error failed = begin_ticket(ticket, stream)) return failed;
+    const fill_request request = {instance, wanted, form, stream, explanation};
+    error result = run(request, step, choice.wanted);
+    if (result) result = run_in_owner(request, step, choice.wanted, result);
+    return result ? result : end_ticket(ticket, stream);
 }
 
 } // namespace
 
-error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept {
-    return run_or_explain(instance, desc, form, stream, nullptr);
+error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted, copy_form form,
+               CUstream stream, ferry_ticket *ticket) noexcept {
+    return run_or_explain(instance, desc, wanted, form, stream, ticket, nullptr);
 }
 
-error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
-                   ferry_explanation &found) noexcept {
+error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
+                   copy_form form, CUstream stream, ferry_explanation &found) noexcept {
     found = {};
     found.source_memory = FERRY_MEMORY_NONE;
     found.context_device = found.source_device = found.destination_device = -1;
-    return run_or_explain(instance, desc, form, stream, &found);
+    return run_or_explain(instance, desc, wanted, form, stream, nullptr, &found);
 }
 
 } // namespace ferry

@@ -7,9 +7,11 @@
 namespace ferry {
 
 // Fills `found` with what run_fill would do.
-error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream,
-                   ferry_explanation &found) noexcept;
+error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
+                   copy_form form, CUstream stream, ferry_explanation &found) noexcept;
 
-error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, copy_form form, CUstream stream) noexcept;
+// `ticket` may be null. Otherwise it reports the end of an asynchronous fill.
+error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted, copy_form form,
+               CUstream stream, ferry_ticket *ticket) noexcept;
 
 } // namespace ferry

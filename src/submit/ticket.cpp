@@ -130,9 +130,6 @@ void ticket_pool::release(ferry_ticket &ticket) noexcept {
     free_.push_back(ticket);
 }
 
-namespace {
-
-// Takes a ticket for the work that enqueue(ticket) enqueues. Returns the ticket to the pool if that fails.
 error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
                   function_ref<error(ferry_ticket &)> enqueue) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child}; // where the mutex may be locked
@@ -149,14 +146,25 @@ error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
     return {};
 }
 
-} // namespace
-
-error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
-                           ferry_ticket *&ticket) noexcept {
+error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, const call_options &options,
+                           CUstream stream, ferry_ticket *&ticket) noexcept {
     return with_ticket(instance, ticket, [&](ferry_ticket &made) noexcept {
-        return prepare_copy(instance, copy, copy_form::asynchronous, stream, purpose::run,
+        made.tag = options.tag;
+        return prepare_copy(instance, copy, options.preferences, copy_form::asynchronous, stream, purpose::run,
                             [&](const prepared_copy &prepared) noexcept { return run(made, prepared, stream); });
     });
+}
+
+error begin_ticket(ferry_ticket *ticket, CUstream stream) noexcept {
+    if (!ticket) return {};
+    if (error failed = refuse_captured(ticket->instance.cu, stream)) return failed;
+    return make_event(*ticket);
+}
+
+error end_ticket(ferry_ticket *ticket, CUstream stream) noexcept {
+    if (!ticket) return {};
+    note_others(*ticket, devices_at_work(ticket->instance, ticket->owner.handle, stream));
+    return to_error(ticket->instance.cu.cuEventRecord(ticket->passed, stream));
 }
 
 error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept {
@@ -165,8 +173,7 @@ error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&tick
         if (error failed = enter_any(instance, stream, scope)) return failed;
         if (error failed = refuse_events_under_capture(instance.cu, stream)) return failed;
         if (error failed = make_event(made)) return failed;
-        note_others(made, devices_at_work(instance, made.owner.handle, stream));
-        return to_error(instance.cu.cuEventRecord(made.passed, stream));
+        return end_ticket(&made, stream);
     });
 }
 
@@ -213,6 +220,7 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     info.route = ticket.route;
     info.bytes_total = ticket.total;
+    info.tag = ticket.tag;
     const std::uint64_t bytes_done = ticket.progress.bytes_done.load(std::memory_order_relaxed);
     status_code status;
     const bool is_over = has_ended(ticket, bytes_done, status);

@@ -19,6 +19,7 @@ struct ferry_ticket {
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
+    std::uint64_t tag = 0;   // ferry_copy_options.tag
     // Contexts of other devices that took part in the work, until they have been checked after its end: the stream
     // completes even if one of them has died without copying all bytes. Checked by `status_of_others`.
     ferry::context_name others[8];
@@ -49,9 +50,16 @@ private:
     chain<ferry_ticket> free_;
 };
 
+// Calls enqueue(made) with a new ticket, which becomes `ticket` unless the call fails.
+error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
+                  function_ref<error(ferry_ticket &)> enqueue) noexcept;
 // Same as run_copy, asynchronously on a stream.
-error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream,
-                           ferry_ticket *&ticket) noexcept;
+error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, const call_options &options,
+                           CUstream stream, ferry_ticket *&ticket) noexcept;
+// Must be called before and after other work for the ticket is enqueued on the stream, whose context must be current.
+// Both ignore a null ticket. Work that becomes part of a graph cannot have a ticket.
+error begin_ticket(ferry_ticket *ticket, CUstream stream) noexcept;
+error end_ticket(ferry_ticket *ticket, CUstream stream) noexcept;
 // Creates a ticket for the work that is on the stream now.
 error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept;
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;

@@ -41,6 +41,7 @@ error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
     event.kind = call.kind;
     event.id = calls_.fetch_add(1, std::memory_order_relaxed) + 1;
     event.bytes = call.bytes;
+    event.tag = call.tag;
     event.count = call.count;
     event.stream = call.stream;
     event.device = -1;

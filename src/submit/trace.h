@@ -23,6 +23,7 @@ struct traced_call {
     CUstream stream;
     std::uint64_t bytes;
     std::uint64_t count;
+    std::uint64_t tag;
 };
 
 // Returns the size of a box, in which a height or depth of 0 counts as 1.

@@ -85,7 +85,7 @@ check({*structs, *description["opaque"]} == named, "structs are missing:", *name
 # ---- Values: what a generator needs to know of each
 
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
-NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_COPY_MAX_SMS_SHIFT", "FERRY_PRIORITY",
+NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_ROUTE_AUTO", "FERRY_PRIORITY_OF_PROCESS",
            "FERRY_STREAM", "FERRY_IPC_HANDLE_SIZE", "FERRY_NO"}
 # The numbers among the fields and parameters of 32 bits. One of any other name says what its values are.
 COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|rank|rate|"

@@ -8,8 +8,9 @@ from ctypes import addressof, byref, c_char_p, c_int32, c_uint32, c_uint64, c_vo
 DRIVER_SOFTWARE, KIND_HOST, KIND_DEVICE = 2, 1, 2
 ERROR_PITCH, SIDE_DESTINATION, FIELD_ROW_PITCH = -9, 2, 5
 ERROR_INVALID_ARGUMENT, ERROR_FLAGS, SIDE_OPTIONS = -1, -5, 5
-FIELD_FLAGS, FIELD_REGISTER_CHUNK, FIELD_KERNELS = 13, 32, 35
-COPY_NO_KERNELS, COPY_BY_DRIVER, COPY_BY_KERNEL, KERNELS_NONE = 0x2, 0x100, 0x200, 2
+FIELD_FLAGS, FIELD_REGISTER_CHUNK, FIELD_KERNELS, FIELD_ROUTE, FIELD_PRIORITY = 13, 32, 35, 59, 60
+FIELD_SOURCE_ORDER, FIELD_MAX_SMS = 61, 62
+COPY_NO_KERNELS, PRIORITY_URGENT, SOURCE_ORDER_CALL, KERNELS_NONE = 0x1, 1, 2, 2
 
 
 class ErrorInfo(ctypes.Structure):
@@ -23,7 +24,12 @@ class Options(ctypes.Structure):
                 ("driver_options", c_void_p),
                 ("get_proc", c_void_p), ("get_proc_user", c_void_p), ("allocate", c_void_p), ("deallocate", c_void_p),
                 ("allocate_user", c_void_p), ("log", c_void_p), ("log_user", c_void_p), ("register_chunk", c_uint64),
-                ("copy_flags", c_uint32), ("kernels", c_int32)]
+                ("copy_options", c_void_p), ("kernels", c_int32), ("staging", c_int32)]
+
+
+class CopyOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint32), ("flags", c_uint32), ("route", c_int32), ("priority", c_int32),
+                ("source_order", c_int32), ("max_sms", c_uint32), ("tag", c_uint64)]
 
 
 class Place(ctypes.Structure):
@@ -34,7 +40,7 @@ class Place(ctypes.Structure):
 
 class CopyDesc(ctypes.Structure):
     _fields_ = [("source", Place), ("destination", Place), ("width", c_uint64), ("height", c_uint64),
-                ("depth", c_uint64), ("flags", c_uint32), ("reserved0", c_uint32), ("reserved", c_uint64 * 4)]
+                ("depth", c_uint64), ("reserved", c_uint64 * 5)]
 
 
 SIGNATURES = {
@@ -43,8 +49,8 @@ SIGNATURES = {
     "ferry_device_alloc": [c_void_p, c_int32, c_uint64, c_void_p, c_void_p],
     "ferry_device_alloc_pitched": [c_void_p, c_int32, c_uint64, c_uint64, c_uint32, c_void_p, c_void_p, c_void_p],
     "ferry_device_free": [c_void_p, c_uint64, c_void_p],
-    "ferry_copy": [c_void_p, c_void_p, c_void_p],
-    "ferry_copy_bytes": [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p],
+    "ferry_copy": [c_void_p, c_void_p, c_void_p, c_void_p],
+    "ferry_copy_bytes": [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p, c_void_p],
     "ferry_error_format": [c_void_p, c_char_p, c_uint64],
 }
 ferry = ctypes.CDLL(sys.argv[1])
@@ -71,8 +77,8 @@ def copies_1d(instance, sent):
     size, memory = len(sent), c_uint64()
     received = create_string_buffer(size)
     check(ferry.ferry_device_alloc(instance, 0, size, byref(memory), None))
-    check(ferry.ferry_copy_bytes(instance, memory, addressof(sent), size, byref(error)))
-    check(ferry.ferry_copy_bytes(instance, addressof(received), memory, size, byref(error)))
+    check(ferry.ferry_copy_bytes(instance, memory, addressof(sent), size, None, byref(error)))
+    check(ferry.ferry_copy_bytes(instance, addressof(received), memory, size, byref(copy_options(tag=7)), byref(error)))
     check(ferry.ferry_device_free(instance, memory, byref(error)))
     assert received.raw == sent.raw
 
@@ -89,8 +95,8 @@ def copies_2d(instance, sent):
         return Place(kind=KIND_HOST, address=addressof(image), row_pitch=pitch, x=x, y=y)
 
     def copy(source, destination):
-        return ferry.ferry_copy(
-            instance, byref(CopyDesc(source=source, destination=destination, width=width, height=height)), byref(error))
+        desc = CopyDesc(source=source, destination=destination, width=width, height=height)
+        return ferry.ferry_copy(instance, byref(desc), None, byref(error))
 
     check(copy(box_of(sent), device))
     check(copy(device, box_of(received)))
@@ -111,10 +117,22 @@ def options(**given):
     return byref(Options(struct_size=sizeof(Options), driver=DRIVER_SOFTWARE, **given))
 
 
+def copy_options(**given):
+    return CopyOptions(struct_size=sizeof(CopyOptions), **given)
+
+
 def names_options_that_are_wrong(instance):
     """Provokes one error for each field, to check the offsets of the fields."""
+    for given, status, field in [({"flags": 1 << 31}, ERROR_FLAGS, FIELD_FLAGS),
+                                 ({"route": 99}, ERROR_INVALID_ARGUMENT, FIELD_ROUTE),
+                                 ({"priority": 99}, ERROR_INVALID_ARGUMENT, FIELD_PRIORITY),
+                                 ({"source_order": 99}, ERROR_INVALID_ARGUMENT, FIELD_SOURCE_ORDER),
+                                 ({"max_sms": 1 << 16}, ERROR_INVALID_ARGUMENT, FIELD_MAX_SMS)]:
+        wrong = copy_options(**given)
+        of_instance = options(copy_options=addressof(wrong))
+        assert ferry.ferry_open(of_instance, byref(instance), byref(error)) == status, given
+        assert (error.side, error.field) == (SIDE_OPTIONS, field), error_line()
     for given, status, field in [({"register_chunk": 4095}, ERROR_INVALID_ARGUMENT, FIELD_REGISTER_CHUNK),
-                                 ({"copy_flags": COPY_BY_DRIVER | COPY_BY_KERNEL}, ERROR_FLAGS, FIELD_FLAGS),
                                  ({"kernels": 99}, ERROR_INVALID_ARGUMENT, FIELD_KERNELS)]:
         assert ferry.ferry_open(options(**given), byref(instance), byref(error)) == status, given
         assert (error.side, error.field) == (SIDE_OPTIONS, field), error_line()
@@ -122,7 +140,8 @@ def names_options_that_are_wrong(instance):
 
 handle = c_void_p()
 names_options_that_are_wrong(handle)
-every_option = options(register_chunk=1 << 20, copy_flags=COPY_NO_KERNELS, kernels=KERNELS_NONE)
+of_copies = copy_options(flags=COPY_NO_KERNELS, priority=PRIORITY_URGENT, source_order=SOURCE_ORDER_CALL, max_sms=8)
+every_option = options(register_chunk=1 << 20, copy_options=addressof(of_copies), kernels=KERNELS_NONE)
 check(ferry.ferry_open(every_option, byref(handle), byref(error)))
 noise = create_string_buffer(random.Random(1).randbytes(128 * 40), 128 * 40)
 copies_1d(handle, noise)

@@ -43,7 +43,7 @@ swapped = re.sub(r"( \* Blocking:  .*\n)( \* Errors:  .*\n)", r"\2\1", text, cou
 if swapped == text or "in the order" not in says(swapped):
     problems.append("the filter accepts labels out of order")
 # Flags are unsigned. Other constants with these prefixes are not.
-flags = re.findall(r"^#define (FERRY_(?:COPY|BATCH|HOST|REGISTER|ARRAY|STREAM|EVENT)_\w+) (?:0x)?[0-9a-f]+u\b", text, re.M)
+flags = re.findall(r"^#define (FERRY_(?:COPY|HOST|REGISTER|ARRAY|STREAM|EVENT)_\w+) (?:0x)?[0-9a-f]+u\b", text, re.M)
 enumerators = re.findall(r"\w = (FERRY_\w+)", Path(header).with_suffix(".hpp").read_text())
 if not flags:
     problems.append("no flags are found")

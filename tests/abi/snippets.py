@@ -86,13 +86,29 @@ GIVEN = {
         std::vector<ferry::event> read;
         std::vector<std::uint64_t> destinations;
         std::uint64_t source, size;""",
-    ("cpp", "Flags have types"): """
+    ("c", "The values"): """
+        #include <ferry/ferry.h>
+        ferry_instance *ferry;
+        ferry_error_info error;
+        ferry_copy_desc copy;
+        ferry_ticket *ticket;
+        struct CUstream_st *stream;""",
+    ("c", "The order of pageable sources"): """
+        #include <ferry/ferry.h>
+        ferry_instance *ferry;
+        ferry_error_info error;
+        float *constants;
+        uint64_t device_memory, size;
+        struct CUstream_st *stream;
+        void write_constants(void *constants, int32_t status);""",
+    ("cpp", "Options in C++"): """
         #include <vector>
         #include <ferry/ferry.hpp>
         ferry::instance gpu;
         ferry_options options;
         std::vector<int> sent;
         ferry::device_memory<int> memory;""",
+    ("cpp", "Flags have types"): "#include <ferry/ferry.hpp>",
     ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
     ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
     ("c", "cudaMemcpy3DParms, cudaMemcpy3DPeerParms, cudaPitchedPtr, cudaPos, cudaExtent"):

@@ -55,14 +55,14 @@ static int32_t copy_once(void *library, ferry_instance **left_open) {
     LOOK_UP(library, open), LOOK_UP(library, device_alloc), LOOK_UP(library, copy_bytes), LOOK_UP(library, close);
 
     char sent[1000] = {1}, received[sizeof sent] = {0};
-    ferry_options options = {
-        .struct_size = sizeof options, .driver = FERRY_DRIVER_SOFTWARE, .copy_flags = FERRY_COPY_BY_STAGING};
+    const ferry_copy_options staged = {.struct_size = sizeof staged, .route = FERRY_ROUTE_STAGED};
+    ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_SOFTWARE, .copy_options = &staged};
     ferry_instance *ferry;
     uint64_t memory;
     int32_t status = open(&options, &ferry, NULL);
     if (!status) status = device_alloc(ferry, 0, sizeof sent, &memory, NULL);
-    if (!status) status = copy_bytes(ferry, memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL);
-    if (!status) status = copy_bytes(ferry, (uint64_t)(uintptr_t)received, memory, sizeof sent, NULL);
+    if (!status) status = copy_bytes(ferry, memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL, NULL);
+    if (!status) status = copy_bytes(ferry, (uint64_t)(uintptr_t)received, memory, sizeof sent, NULL, NULL);
     if (left_open)
         *left_open = ferry;
     else

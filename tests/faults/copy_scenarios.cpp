@@ -4,6 +4,7 @@
 #include "faults/trial.h"
 #include "submit/instance.h"
 #include "support/gate.h"
+#include "support/how.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 
@@ -18,13 +19,12 @@ constexpr copy_form both_forms[] = {{"synchronous", false}, {"asynchronous", tru
 
 // Copies, waits and compares.
 void copy_and_compare(trial &t, test_place &source, const box &from, test_place &destination, const box &to,
-                      std::uint64_t width, std::uint64_t height, std::uint64_t depth, std::uint32_t flags,
-                      bool is_asynchronous, statement how = statement::any) {
-    ferry_copy_desc copy =
-        describe_copy(source.describe(how, from), destination.describe(how, to), width, height, depth);
-    copy.flags = flags;
-    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr)
-                                           : CALL(t, ferry_copy, t.ferry, &copy);
+                      std::uint64_t width, std::uint64_t height, std::uint64_t depth, const how &options,
+                      bool is_asynchronous, statement stated = statement::any) {
+    const ferry_copy_desc copy =
+        describe_copy(source.describe(stated, from), destination.describe(stated, to), width, height, depth);
+    const bool succeeded = is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, options, t.stream, nullptr)
+                                           : CALL(t, ferry_copy, t.ferry, &copy, options);
     t.expect_copy(succeeded, source, from, destination, to, width, height, depth);
     if (is_asynchronous)
         t.wait_and_compare(t.stream);
@@ -48,7 +48,7 @@ void copies_by_the_driver(trial &t) {
                  {device, other},  {other, pinned},    {pageable, array}, {array, pinned}};
     for (const copy_form &form : both_forms)
         for (const auto &[from, to] : pairs)
-            copy_and_compare(t, from, {4, 1, 0}, to, {8, 2, 1}, 64, 9, 2, FERRY_COPY_BY_DRIVER, form.is_asynchronous);
+            copy_and_compare(t, from, {4, 1, 0}, to, {8, 2, 1}, 64, 9, 2, by_driver, form.is_asynchronous);
 }
 
 void lines_and_bytes(trial &t) {
@@ -56,17 +56,18 @@ void lines_and_bytes(trial &t) {
     constexpr grid shape = {.width = 70'000, .lead = 3};
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), pool(place_kind::pool, shape);
     pinned.fill(1), device.fill(2), pool.fill(3);
-    const bool by_bytes = CALL(t, ferry_copy_bytes, t.ferry, device.address(), pinned.address(), 60'000);
+    const bool by_bytes = CALL(t, ferry_copy_bytes, t.ferry, device.address(), pinned.address(), 60'000, nullptr);
     t.expect_copy(by_bytes, pinned, {}, device, {}, 60'000);
     t.compare();
-    const bool asynchronous =
-        CALL(t, ferry_copy_bytes_async, t.ferry, pool.address() + 7, device.address() + 3, 50'000, t.stream);
+    const bool asynchronous = CALL(t, ferry_copy_bytes_async, t.ferry, pool.address() + 7, device.address() + 3, 50'000,
+                                   nullptr, t.stream, nullptr);
     t.expect_copy(asynchronous, device, {3}, pool, {7}, 50'000);
-    const bool back = CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, t.stream);
+    const bool back =
+        CALL(t, ferry_copy_bytes_async, t.ferry, pinned.address(), pool.address(), 70'000, nullptr, t.stream, nullptr);
     t.expect_copy(back, pool, {}, pinned, {}, 70'000);
     t.wait_and_compare(t.stream);
-    copy_and_compare(t, pinned, {}, device, {}, 70'000, 1, 1, 0, true, statement::stated);
-    copy_and_compare(t, device, {}, pool, {}, 70'000, 1, 1, FERRY_COPY_URGENT, true, statement::stated);
+    copy_and_compare(t, pinned, {}, device, {}, 70'000, 1, 1, {}, true, statement::stated);
+    copy_and_compare(t, device, {}, pool, {}, 70'000, 1, 1, urgent, true, statement::stated);
 }
 
 void without_a_current_context(trial &t) {
@@ -77,14 +78,14 @@ void without_a_current_context(trial &t) {
     pageable.fill(1), device.fill(2), other.fill(3);
     t.make_current(nullptr);
     for (const copy_form &form : both_forms)
-        for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL, FERRY_COPY_BY_STAGING}) {
-            const bool is_staged = flags == FERRY_COPY_BY_STAGING;
-            ferry_copy_desc copy =
+        for (const how &options : {by_driver, by_kernel, by_staging}) {
+            const bool is_staged = options == by_staging;
+            const ferry_copy_desc copy =
                 describe_copy(is_staged ? pageable.describe(statement::any) : other.describe(statement::stated),
                               device.describe(statement::stated), 60, 40);
-            copy.flags = flags;
-            const bool succeeded = form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr)
-                                                        : CALL(t, ferry_copy, t.ferry, &copy);
+            const bool succeeded = form.is_asynchronous
+                                       ? CALL(t, ferry_copy_async, t.ferry, &copy, options, t.stream, nullptr)
+                                       : CALL(t, ferry_copy, t.ferry, &copy, options);
             t.expect_copy(succeeded, is_staged ? pageable : other, {}, device, {}, 60, 40);
             t.make_current(t.primary);
             t.wait_and_compare(t.stream);
@@ -100,10 +101,10 @@ void rows_by_kernels(trial &t) {
     test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape), other(place_kind::device, shape);
     pinned.fill(1), device.fill(2), other.fill(3);
     for (const copy_form &form : both_forms)
-        for (const std::uint32_t flags : {FERRY_COPY_BY_KERNEL, FERRY_COPY_URGENT}) {
-            copy_and_compare(t, pinned, {3}, device, {1, 2}, 100, 50, 2, flags, form.is_asynchronous);
-            copy_and_compare(t, device, {3}, other, {0, 2, 1}, 100, 50, 2, flags, form.is_asynchronous);
-            copy_and_compare(t, other, {3}, pinned, {7}, 100, 50, 2, flags, form.is_asynchronous);
+        for (const how &options : {by_kernel, urgent}) {
+            copy_and_compare(t, pinned, {3}, device, {1, 2}, 100, 50, 2, options, form.is_asynchronous);
+            copy_and_compare(t, device, {3}, other, {0, 2, 1}, 100, 50, 2, options, form.is_asynchronous);
+            copy_and_compare(t, other, {3}, pinned, {7}, 100, 50, 2, options, form.is_asynchronous);
         }
 }
 
@@ -124,15 +125,15 @@ void cut_small(trial &t, bool refuses_work = false) {
 
 constexpr grid staged_line = {.width = 200'000, .lead = 3};
 
-void staged(trial &t, bool is_asynchronous, std::uint32_t flags = FERRY_COPY_BY_STAGING) {
+void staged(trial &t, bool is_asynchronous, const how &options = by_staging) {
     constexpr grid rows = {.width = 1000, .height = 90, .depth = 2, .row_pitch = 1111, .lead = 1};
     test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line),
         host_rows(place_kind::pageable, rows), device_rows(place_kind::device, rows);
     host.fill(1), device.fill(2), host_rows.fill(3), device_rows.fill(4);
-    copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, flags, is_asynchronous);
-    copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, flags, is_asynchronous);
-    copy_and_compare(t, host_rows, {3}, device_rows, {1, 2}, 900, 88, 2, flags, is_asynchronous);
-    copy_and_compare(t, device_rows, {3}, host_rows, {1, 2}, 900, 88, 2, flags, is_asynchronous);
+    copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, options, is_asynchronous);
+    copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, options, is_asynchronous);
+    copy_and_compare(t, host_rows, {3}, device_rows, {1, 2}, 900, 88, 2, options, is_asynchronous);
+    copy_and_compare(t, device_rows, {3}, host_rows, {1, 2}, 900, 88, 2, options, is_asynchronous);
 }
 void staged_synchronously(trial &t) {
     t.open();
@@ -152,19 +153,19 @@ void staged_by_host_functions(trial &t) {
 void staged_without_kernels(trial &t) {
     t.open();
     cut_small(t);
-    staged(t, true, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS);
-    staged(t, false, FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS);
+    staged(t, true, by_staging | no_kernels);
+    staged(t, false, by_staging | no_kernels);
 }
 void staged_as_the_plan_says(trial &t) {
     t.open();
     constexpr grid shape = {.width = 1'500'000};
     test_place host(place_kind::pageable, shape), device(place_kind::device, shape);
     host.fill(1), device.fill(2);
-    copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, true);
-    copy_and_compare(t, device, {}, host, {1}, shape.width - 1, 1, 1, 0, true);
-    copy_and_compare(t, host, {}, device, {}, 3000, 1, 1, 0,
+    copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, {}, true);
+    copy_and_compare(t, device, {}, host, {1}, shape.width - 1, 1, 1, {}, true);
+    copy_and_compare(t, host, {}, device, {}, 3000, 1, 1, {},
                      true); // a small copy, which the driver may read within the call
-    copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, 0, false);
+    copy_and_compare(t, host, {}, device, {}, shape.width, 1, 1, {}, false);
 }
 
 // Enqueues several copies on two streams, then waits for all.
@@ -178,9 +179,9 @@ void staged_many(trial &t) {
         of_second(place_kind::pageable, staged_line), unchanged(place_kind::device, staged_line);
     host.fill(1), back.fill(2), device.fill(3), other.fill(4), of_second.fill(5), unchanged.fill(6);
     const auto enqueue = [&](test_place &from, test_place &to, CUstream on) {
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 150'000);
-        copy.flags = is_array(from.kind()) || from.kind() == to.kind() ? 0 : FERRY_COPY_BY_STAGING;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, on, nullptr), from, {}, to, {}, 150'000);
+        const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 150'000);
+        const how options = is_array(from.kind()) || from.kind() == to.kind() ? how() : by_staging;
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, options, on, nullptr), from, {}, to, {}, 150'000);
     };
     enqueue(host, device, t.stream);
     enqueue(unchanged, of_second, second);
@@ -192,43 +193,46 @@ void staged_many(trial &t) {
     EXPECT_OK(raw().cuStreamDestroy(second));
 }
 
+// Waits for the work of a ticket, which has written `to`, and releases the ticket.
+void finish(trial &t, ferry_ticket *ticket, test_place &to, std::uint64_t tag = 0) {
+    if (!ticket) return;
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    if (CALL(t, ferry_ticket_get_info, ticket, &info) && info.tag != tag)
+        t.add(finding::bad_output, "a ticket has another tag");
+    if (CALL(t, ferry_ticket_wait, ticket, FERRY_NO_TIMEOUT) &&
+        (to.kind() == place_kind::pageable || to.kind() == place_kind::pinned) && to.read() != to.picture())
+        t.add(finding::wrong_bytes, "a ticket was done before its bytes had arrived");
+    info = {};
+    info.struct_size = sizeof info;
+    if (CALL(t, ferry_ticket_get_info, ticket, &info) && info.done && info.status == 0 &&
+        info.bytes_done != info.bytes_total)
+        t.add(finding::bad_output, "a ticket is done at %llu of %llu bytes",
+              static_cast<unsigned long long>(info.bytes_done), static_cast<unsigned long long>(info.bytes_total));
+    RELEASE(t, ferry_ticket_release, ticket);
+}
+
 void tickets(trial &t) {
     t.open();
     cut_small(t);
     test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line),
         other(place_kind::device, staged_line);
     host.fill(1), device.fill(2), other.fill(3);
-    const auto ticket_for = [&](test_place &from, test_place &to, std::uint32_t flags) {
+    const auto ticket_for = [&](test_place &from, test_place &to, const how &options) {
         ferry_ticket *ticket = nullptr;
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 180'000);
-        copy.flags = flags;
-        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &copy, t.stream, &ticket), from, {}, to, {}, 180'000);
+        const ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), 180'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &copy, options, t.stream, &ticket), from, {}, to, {},
+                      180'000);
         return ticket;
     };
-    const auto finish = [&](ferry_ticket *ticket, test_place &to) {
-        if (!ticket) return;
-        ferry_ticket_info info = {};
-        info.struct_size = sizeof info;
-        CALL(t, ferry_ticket_get_info, ticket, &info);
-        if (CALL(t, ferry_ticket_wait, ticket, FERRY_NO_TIMEOUT) && !is_array(to.kind()) &&
-            to.kind() == place_kind::pageable && to.read() != to.picture())
-            t.add(finding::wrong_bytes, "a ticket was done before its bytes had arrived");
-        info = {};
-        info.struct_size = sizeof info;
-        if (CALL(t, ferry_ticket_get_info, ticket, &info) && info.done && info.status == 0 &&
-            info.bytes_done != info.bytes_total)
-            t.add(finding::bad_output, "a ticket is done at %llu of %llu bytes",
-                  static_cast<unsigned long long>(info.bytes_done), static_cast<unsigned long long>(info.bytes_total));
-        RELEASE(t, ferry_ticket_release, ticket);
-    };
-    for (const std::uint32_t flags : {FERRY_COPY_BY_STAGING, FERRY_COPY_BY_DRIVER}) {
-        ferry_ticket *const up = ticket_for(host, device, flags);
-        finish(up, device);
+    for (const how &options : {by_staging, by_driver}) {
+        ferry_ticket *const up = ticket_for(host, device, options);
+        finish(t, up, device);
         t.wait_and_compare(t.stream);
-        ferry_ticket *const down = ticket_for(device, host, flags);
-        finish(down, host);
+        ferry_ticket *const down = ticket_for(device, host, options);
+        finish(t, down, host);
         t.wait_and_compare(t.stream);
-        ferry_ticket *const early = ticket_for(host, other, flags); // released while the copy is in flight
+        ferry_ticket *const early = ticket_for(host, other, options); // released while the copy is in flight
         if (early) RELEASE(t, ferry_ticket_release, early);
         t.wait_and_compare(t.stream);
     }
@@ -241,7 +245,7 @@ void tickets(trial &t) {
         std::uint64_t index = 0;
         CALL(t, ferry_ticket_wait_any, &of_stream, 1, ten_seconds, &index);
     }
-    finish(of_stream, device);
+    finish(t, of_stream, device);
     std::atomic<bool> called = false;
     if (CALL(
             t, ferry_stream_notify, t.ferry, t.stream,
@@ -249,7 +253,7 @@ void tickets(trial &t) {
         t.wait_and_compare(t.stream);
         if (!called && !t.is_dead()) t.add(finding::bad_output, "a notification was not called");
     }
-    finish(ticket_for(device, other, FERRY_COPY_BY_KERNEL), other);
+    finish(t, ticket_for(device, other, by_kernel), other);
     t.wait_and_compare(t.stream);
 }
 
@@ -265,8 +269,8 @@ void staged_by_a_pool(trial &t, bool (*is_full)(int nth)) {
     test_place host(place_kind::pageable, staged_line), device(place_kind::device, staged_line);
     host.fill(1), device.fill(2);
     for (const copy_form &form : both_forms) {
-        copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, form.is_asynchronous);
-        copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, FERRY_COPY_BY_STAGING, form.is_asynchronous);
+        copy_and_compare(t, host, {1}, device, {5}, 190'000, 1, 1, by_staging, form.is_asynchronous);
+        copy_and_compare(t, device, {7}, host, {}, 190'000, 1, 1, by_staging, form.is_asynchronous);
     }
     t.close(); // closes before the threads of `system` end
 }
@@ -290,13 +294,15 @@ void other_calls_beside_staged_copies(trial &t) {
     host.fill(1), back.fill(2), device.fill(3), other.fill(4), small.fill(5), pinned.fill(6);
     {
         gate held(t.stream);
-        ferry_copy_desc up = describe_copy(host.describe(statement::any), device.describe(statement::any), 200'000);
-        ferry_copy_desc down = describe_copy(other.describe(statement::any), back.describe(statement::any), 200'000);
-        up.flags = down.flags = FERRY_COPY_BY_STAGING;
+        const ferry_copy_desc up =
+            describe_copy(host.describe(statement::any), device.describe(statement::any), 200'000);
+        const ferry_copy_desc down =
+            describe_copy(other.describe(statement::any), back.describe(statement::any), 200'000);
         ferry_ticket *ticket = nullptr;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, t.stream, nullptr), host, {}, device, {}, 200'000);
-        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &down, t.stream, &ticket), other, {}, back, {},
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &up, by_staging, t.stream, nullptr), host, {}, device, {},
                       200'000);
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &down, by_staging, t.stream, &ticket), other, {}, back,
+                      {}, 200'000);
         std::int32_t done = 0;
         if (second) {
             if (event) {
@@ -307,19 +313,19 @@ void other_calls_beside_staged_copies(trial &t) {
             }
             CALL(t, ferry_stream_query, t.ferry, second, &done);
             CALL(t, ferry_stream_synchronize, t.ferry, second);
-            for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
+            for (const how &options : {by_driver, by_kernel}) {
                 ferry_copy_desc copy =
                     describe_copy(pinned.describe(statement::any), small.describe(statement::any), 200, 20);
                 copy.source.row_pitch = copy.destination.row_pitch = 256;
-                copy.flags = flags;
-                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, second, nullptr), pinned, {}, small, {}, 200,
-                              20);
+                t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &copy, options, second, nullptr), pinned, {}, small,
+                              {}, 200, 20);
             }
             const ferry_place place = small.describe(statement::any);
             ferry_fill_desc fill;
             const std::uint8_t pattern = 7;
             ferry_fill_desc_init(&fill, &place, 10, 1, 1, &pattern, 1);
-            t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, second), small, {}, 10, 1, 1, &pattern, 1);
+            t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, nullptr, second, nullptr), small, {}, 10, 1, 1,
+                             &pattern, 1);
             std::uint64_t address = 0;
             if (MAKE(t, address, ferry_device_alloc_async, t.ferry, 0, 4096, second, &address))
                 RELEASE(t, ferry_device_free_async, t.ferry, address, second);
@@ -348,11 +354,11 @@ void staging_prepared_and_trimmed(trial &t) {
     for (int round = 0; round < 2; ++round) {
         for (int i = 0; i < std::min(device_count(), 2); ++i)
             CALL(t, ferry_staging_prepare, t.ferry, i);
-        copy_and_compare(t, host, {}, device, {}, 200'000, 1, 1, FERRY_COPY_BY_STAGING, true);
+        copy_and_compare(t, host, {}, device, {}, 200'000, 1, 1, by_staging, true);
         CALL(t, ferry_staging_get_info, t.ferry, &info);
         CALL(t, ferry_staging_trim, t.ferry);
     }
-    copy_and_compare(t, device, {}, host, {}, 200'000, 1, 1, FERRY_COPY_BY_STAGING, true);
+    copy_and_compare(t, device, {}, host, {}, 200'000, 1, 1, by_staging, true);
 }
 
 // ---- Parts
@@ -374,9 +380,9 @@ void parts(trial &t) {
     } ranges[] = {{begin, 140'000}, {begin + 9 * page, 60'000}, {begin + 8 * page + 100, 11 * page}};
     for (const auto &[from, width] : ranges)
         for (const copy_form &form : both_forms)
-            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER}) {
-                copy_and_compare(t, host, {from}, device, {10}, width, 1, 1, flags, form.is_asynchronous);
-                copy_and_compare(t, device, {20}, host, {from}, width, 1, 1, flags, form.is_asynchronous);
+            for (const how &options : {how(), by_driver}) {
+                copy_and_compare(t, host, {from}, device, {10}, width, 1, 1, options, form.is_asynchronous);
+                copy_and_compare(t, device, {20}, host, {from}, width, 1, 1, options, form.is_asynchronous);
             }
     if (!is_registered) return;
     ferry_place place = host.describe(statement::any, {});
@@ -384,11 +390,11 @@ void parts(trial &t) {
     const std::uint32_t pattern = 0x01020304;
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, 12 * page, 1, 1, &pattern, sizeof pattern);
-    t.expect_pattern(CALL(t, ferry_fill, t.ferry, &fill), host, {begin + 8 * page}, 12 * page, 1, 1, &pattern,
+    t.expect_pattern(CALL(t, ferry_fill, t.ferry, &fill, nullptr), host, {begin + 8 * page}, 12 * page, 1, 1, &pattern,
                      sizeof pattern);
     t.compare();
-    t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, t.stream), host, {begin + 8 * page}, 12 * page, 1, 1,
-                     &pattern, sizeof pattern);
+    t.expect_pattern(CALL(t, ferry_fill_async, t.ferry, &fill, nullptr, t.stream, nullptr), host, {begin + 8 * page},
+                     12 * page, 1, 1, &pattern, sizeof pattern);
     t.wait_and_compare(t.stream);
     RELEASE(t, ferry_host_unregister, t.ferry, registered);
 }
@@ -423,14 +429,12 @@ void batches(trial &t) {
         for (const planned &one : plan)
             t.expect_copy(succeeded, *one.from, one.at, *one.to, one.onto, one.width, one.height);
     };
-    expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), 0));
+    expect(CALL(t, ferry_copy_batch, t.ferry, copies.data(), copies.size(), nullptr));
     t.wait_and_compare(t.stream);
-    expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), FERRY_BATCH_CHECK_OVERLAP, t.stream));
+    expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), check_overlap, t.stream, nullptr));
     t.wait_and_compare(t.stream);
-    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_NO_KERNELS}) {
-        for (ferry_copy_desc &copy : copies)
-            copy.flags = flags;
-        expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), 0, t.stream));
+    for (const how &options : {by_driver, no_kernels}) {
+        expect(CALL(t, ferry_copy_batch_async, t.ferry, copies.data(), copies.size(), options, t.stream, nullptr));
         t.wait_and_compare(t.stream);
     }
 }
@@ -447,18 +451,18 @@ struct pieces {
 // Copies synchronously, then twice on the stream. The argument of `expect` is whether a call succeeded.
 void copy_three_times(trial &t, const pieces &all, const std::function<void(bool)> &expect) {
     expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                all.sizes.size(), 0));
+                all.sizes.size(), nullptr));
     t.wait_and_compare(t.stream);
     for (int i = 0; i < 2; ++i) {
         expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                    all.sizes.size(), 0, t.stream));
+                    all.sizes.size(), nullptr, t.stream, nullptr));
         t.wait_and_compare(t.stream);
     }
 }
 
-void pieces_with(trial &t, std::uint32_t instance_flags) {
+void pieces_with(trial &t, const how &instance_options) {
     ferry_options options = t.options();
-    options.copy_flags = instance_flags;
+    options.copy_options = instance_options;
     t.open(options);
     cut_small(t);
     constexpr grid shape = {.width = 100'000};
@@ -482,7 +486,7 @@ void pieces_with(trial &t, std::uint32_t instance_flags) {
 // Pieces of pageable memory, all in one staged copy per direction.
 void pieces_staged(trial &t) {
     ferry_options options = t.options();
-    options.copy_flags = FERRY_COPY_BY_STAGING;
+    options.copy_options = by_staging;
     t.open(options);
     cut_small(t);
     constexpr grid shape = {.width = 200'000};
@@ -512,14 +516,14 @@ void sources_read_early(trial &t) {
         device(place_kind::device, staged_line), other(place_kind::device, {.width = 5000});
     small.fill(1), large.fill(2), device.fill(3), other.fill(4);
     for (int i = 0; i < 2; ++i) {
-        copy_and_compare(t, small, {}, other, {}, 5000, 1, 1, FERRY_COPY_SOURCE_READ, true);
-        ferry_copy_desc both[] = {
+        copy_and_compare(t, small, {}, other, {}, 5000, 1, 1, read_in_the_call, true);
+        const ferry_copy_desc both[] = {
             describe_copy(large.describe(statement::any), device.describe(statement::any), 150'000),
             describe_copy(small.describe(statement::any), other.describe(statement::any), 4000)};
-        for (ferry_copy_desc &copy : both)
-            copy.flags = FERRY_COPY_SOURCE_READ;
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr), large, {}, device, {}, 150'000);
-        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr), small, {}, other, {}, 4000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[0], read_in_the_call, t.stream, nullptr), large, {},
+                      device, {}, 150'000);
+        t.expect_copy(CALL(t, ferry_copy_async, t.ferry, &both[1], read_in_the_call, t.stream, nullptr), small, {},
+                      other, {}, 4000);
         t.wait_and_compare(t.stream);
     }
 }
@@ -531,28 +535,28 @@ void destinations_written(trial &t) {
     test_place small(place_kind::pageable, {.width = 5000}), large(place_kind::pageable, staged_line),
         device(place_kind::device, staged_line);
     small.fill(1), large.fill(2), device.fill(3);
-    const std::uint32_t written = FERRY_COPY_DESTINATION_WRITTEN;
-    for (const std::uint32_t flags : {written, written | FERRY_COPY_BY_DRIVER, written | FERRY_COPY_NO_KERNELS}) {
-        ferry_copy_desc both[] = {
+    std::uint64_t seed = 3;
+    for (const how &options :
+         {written_in_the_call, written_in_the_call | by_driver, written_in_the_call | no_kernels}) {
+        const ferry_copy_desc both[] = {
             describe_copy(device.describe(statement::any), large.describe(statement::any), 150'000),
             describe_copy(device.describe(statement::any, {3}), small.describe(statement::any), 4000)};
-        both[0].flags = both[1].flags = flags;
         const auto expect = [&](bool succeeded) {
             t.expect_copy(succeeded, device, {}, large, {}, 150'000);
             t.expect_copy(succeeded, device, {3}, small, {}, 4000);
             t.compare(); // without waiting
         };
-        const bool one = CALL(t, ferry_copy_async, t.ferry, &both[0], t.stream, nullptr);
-        const bool other = CALL(t, ferry_copy_async, t.ferry, &both[1], t.stream, nullptr);
+        const bool one = CALL(t, ferry_copy_async, t.ferry, &both[0], options, t.stream, nullptr);
+        const bool other = CALL(t, ferry_copy_async, t.ferry, &both[1], options, t.stream, nullptr);
         expect(one && other);
-        device.fill(flags);
-        expect(CALL(t, ferry_copy_batch_async, t.ferry, both, 2, 0, t.stream));
+        device.fill(++seed);
+        expect(CALL(t, ferry_copy_batch_async, t.ferry, both, 2, options, t.stream, nullptr));
         t.wait_and_compare(t.stream);
     }
 }
 
-void pieces_by_kernels(trial &t) { pieces_with(t, 0); }
-void pieces_by_the_driver(trial &t) { pieces_with(t, FERRY_COPY_NO_KERNELS); }
+void pieces_by_kernels(trial &t) { pieces_with(t, {}); }
+void pieces_by_the_driver(trial &t) { pieces_with(t, no_kernels); }
 
 // Copies within one memory: to bytes of their own, and onto their source, which must be refused without an effect.
 void copies_within_one_memory(trial &t) {
@@ -565,16 +569,15 @@ void copies_within_one_memory(trial &t) {
     for (test_place *const place : {&pinned, &managed, &device, &array}) {
         place->fill(seed++);
         for (const copy_form &form : both_forms)
-            for (const std::uint32_t flags : {0u, FERRY_COPY_BY_DRIVER, FERRY_COPY_DESTINATION_WRITTEN}) {
-                copy_and_compare(t, *place, {0, 0}, *place, {16, 20}, 64, 20, 1, flags, form.is_asynchronous);
-                ferry_copy_desc onto_itself = describe_copy(place->describe(statement::any, {0, 4}),
-                                                            place->describe(statement::any, {0, 6}), 64, 20);
-                onto_itself.flags = flags;
+            for (const how &options : {how(), by_driver, written_in_the_call}) {
+                copy_and_compare(t, *place, {0, 0}, *place, {16, 20}, 64, 20, 1, options, form.is_asynchronous);
+                const ferry_copy_desc onto_itself = describe_copy(place->describe(statement::any, {0, 4}),
+                                                                  place->describe(statement::any, {0, 6}), 64, 20);
                 t.begin("a copy onto its source");
                 t.ended_refused("a copy onto its source",
                                 form.is_asynchronous
-                                    ? ferry_copy_async(t.ferry, &onto_itself, t.stream, nullptr, t.error())
-                                    : ferry_copy(t.ferry, &onto_itself, t.error()));
+                                    ? ferry_copy_async(t.ferry, &onto_itself, options, t.stream, nullptr, t.error())
+                                    : ferry_copy(t.ferry, &onto_itself, options, t.error()));
                 t.expect_unchanged(*place);
                 t.wait_and_compare(t.stream);
             }
@@ -601,20 +604,20 @@ void pieces_within_one_memory(trial &t) {
         for (const copy_form &form : both_forms) {
             const std::uint64_t *const to = rotated.destinations.data(), *const from = rotated.sources.data(),
                                        *const sizes = rotated.sizes.data();
-            constexpr std::uint32_t flags = FERRY_BATCH_CHECK_OVERLAP;
             t.begin("pieces that share bytes");
             t.ended_refused("pieces that share bytes",
                             form.is_asynchronous
-                                ? ferry_copy_pieces_async(t.ferry, to, from, sizes, count, flags, t.stream, t.error())
-                                : ferry_copy_pieces(t.ferry, to, from, sizes, count, flags, t.error()));
+                                ? ferry_copy_pieces_async(t.ferry, to, from, sizes, count, check_overlap, t.stream,
+                                                          nullptr, t.error())
+                                : ferry_copy_pieces(t.ferry, to, from, sizes, count, check_overlap, t.error()));
             t.expect_unchanged(*place);
             t.wait_and_compare(t.stream);
         }
         ferry_prepared *prepared = nullptr;
         t.begin("preparing pieces that share bytes");
-        const std::int32_t status = ferry_prepared_create_pieces(
-            t.ferry, rotated.destinations.data(), rotated.sources.data(), rotated.sizes.data(), count,
-            FERRY_BATCH_CHECK_OVERLAP, t.stream, &prepared, t.error());
+        const std::int32_t status =
+            ferry_prepared_create_pieces(t.ferry, rotated.destinations.data(), rotated.sources.data(),
+                                         rotated.sizes.data(), count, check_overlap, t.stream, &prepared, t.error());
         t.ended_refused("preparing pieces that share bytes", status);
         if (prepared) t.add(finding::bad_output, "pieces that share bytes were prepared");
     }
@@ -640,12 +643,12 @@ void prepared_batches(trial &t) {
     };
     ferry_prepared *prepared = nullptr;
     if (MAKE(t, prepared, ferry_prepared_create_pieces, t.ferry, to_device.destinations.data(),
-             to_device.sources.data(), to_device.sizes.data(), count, FERRY_BATCH_UPDATABLE, t.stream, &prepared)) {
-        expect(CALL(t, ferry_prepared_launch, prepared, t.stream), device, 0, 0);
+             to_device.sources.data(), to_device.sizes.data(), count, updatable, t.stream, &prepared)) {
+        expect(CALL(t, ferry_prepared_launch, prepared, nullptr, t.stream, nullptr), device, 0, 0);
         t.wait_and_compare(t.stream);
         const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.destinations.data(),
                                      to_other.sources.data(), t.stream);
-        const bool is_launched = CALL(t, ferry_prepared_launch, prepared, t.stream);
+        const bool is_launched = CALL(t, ferry_prepared_launch, prepared, nullptr, t.stream, nullptr);
         if (is_changed)
             expect(is_launched, other, 16, 32);
         else
@@ -661,9 +664,9 @@ void prepared_batches(trial &t) {
         describe_copy(pageable.describe(statement::any), other.describe(statement::any), 50'000),
         describe_copy(device.describe(statement::any, {60'000}), other.describe(statement::any, {60'000}), 30'000)};
     prepared = nullptr;
-    if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, std::size(copies), 0, t.stream, &prepared)) {
+    if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, std::size(copies), nullptr, t.stream, &prepared)) {
         for (int i = 0; i < 2; ++i) {
-            const bool succeeded = CALL(t, ferry_prepared_launch, prepared, t.stream);
+            const bool succeeded = CALL(t, ferry_prepared_launch, prepared, nullptr, t.stream, nullptr);
             t.expect_copy(succeeded, pinned, {}, device, {}, 50'000);
             t.expect_copy(succeeded, pageable, {}, other, {}, 50'000);
             t.expect_copy(succeeded, device, {60'000}, other, {60'000}, 30'000);
@@ -672,6 +675,56 @@ void prepared_batches(trial &t) {
         t.begin("ferry_prepared_destroy");
         t.ended("ferry_prepared_destroy", ferry_prepared_destroy(prepared, t.error()));
     }
+}
+
+// Tickets of a batch, of pieces, of two launches of a prepared batch and of a fill.
+void tickets_of_other_calls(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr grid shape = {.width = 100'000};
+    test_place device(place_kind::device, shape), pageable(place_kind::pageable, shape),
+        pinned(place_kind::pinned, shape);
+    device.fill(1), pageable.fill(2), pinned.fill(3);
+    const ferry_copy_desc copies[] = {
+        describe_copy(device.describe(statement::any), pageable.describe(statement::any), 50'000),
+        describe_copy(device.describe(statement::any, {50'000}), pinned.describe(statement::any, {50'000}), 40'000)};
+    const auto expect = [&](bool succeeded) {
+        t.expect_copy(succeeded, device, {}, pageable, {}, 50'000);
+        t.expect_copy(succeeded, device, {50'000}, pinned, {50'000}, 40'000);
+    };
+    const auto end = [&](ferry_ticket *ticket, std::uint64_t number) {
+        finish(t, ticket, number % 2 ? pageable : pinned, number);
+        t.wait_and_compare(t.stream);
+        device.fill(10 + number);
+    };
+    ferry_ticket *ticket = nullptr;
+    expect(MAKE(t, ticket, ferry_copy_batch_async, t.ferry, copies, 2, tag(1), t.stream, &ticket));
+    end(ticket, 1);
+    pieces all;
+    all.add(device, 0, pageable, 0, 50'000);
+    all.add(device, 50'000, pinned, 50'000, 40'000);
+    ticket = nullptr;
+    expect(MAKE(t, ticket, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(),
+                all.sizes.data(), 2, tag(2), t.stream, &ticket));
+    end(ticket, 2);
+    ferry_prepared *prepared = nullptr;
+    if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, 2, tag(3), t.stream, &prepared)) {
+        for (const std::uint64_t number : {3, 4}) {
+            const how options = number == 3 ? how() : tag(number); // NULL: the tag of the preparation
+            ticket = nullptr;
+            expect(MAKE(t, ticket, ferry_prepared_launch, prepared, options, t.stream, &ticket));
+            end(ticket, number);
+        }
+        RELEASE(t, ferry_prepared_destroy, prepared);
+    }
+    const ferry_place place = pinned.describe(statement::any);
+    const std::uint32_t pattern = 0x11223344;
+    ferry_fill_desc fill;
+    ferry_fill_desc_init(&fill, &place, 80'000, 1, 1, &pattern, sizeof pattern);
+    ticket = nullptr;
+    t.expect_pattern(MAKE(t, ticket, ferry_fill_async, t.ferry, &fill, tag(6), t.stream, &ticket), pinned, {}, 80'000,
+                     1, 1, &pattern, sizeof pattern);
+    end(ticket, 6);
 }
 
 // ---- Fills
@@ -691,8 +744,9 @@ void fills(trial &t) {
                     const ferry_place where = place->describe(statement::any, at);
                     ferry_fill_desc fill;
                     ferry_fill_desc_init(&fill, &where, width, height, depth, pattern, size);
-                    const bool succeeded = form.is_asynchronous ? CALL(t, ferry_fill_async, t.ferry, &fill, t.stream)
-                                                                : CALL(t, ferry_fill, t.ferry, &fill);
+                    const bool succeeded = form.is_asynchronous
+                                               ? CALL(t, ferry_fill_async, t.ferry, &fill, nullptr, t.stream, nullptr)
+                                               : CALL(t, ferry_fill, t.ferry, &fill, nullptr);
                     t.expect_pattern(succeeded, *place, at, width, height, depth, pattern, size);
                     if (form.is_asynchronous)
                         t.wait_and_compare(t.stream);
@@ -727,37 +781,38 @@ void arrays(trial &t) {
     for (CUarray_st *const one : {array, level}) {
         if (!one) continue;
         // Copies into the array and out again.
-        const auto there_and_back = [&](test_place &from, test_place &to, std::uint32_t flags, bool is_asynchronous) {
+        const auto there_and_back = [&](test_place &from, test_place &to, const how &options, bool is_asynchronous) {
             ferry_place in_array;
             ferry_place_array(&in_array, 0, one);
-            ferry_copy_desc up = describe_copy(from.describe(statement::any), in_array, 256, 50),
-                            down = describe_copy(in_array, to.describe(statement::any), 256, 50);
-            up.flags = flags == FERRY_COPY_BY_KERNEL ? 0 : flags; // kernels only read arrays
-            down.flags = flags;
-            bool succeeded = true;
-            for (ferry_copy_desc *copy : {&up, &down})
-                succeeded &= is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, copy, t.stream, nullptr)
-                                             : CALL(t, ferry_copy, t.ferry, copy);
+            const auto copy = [&](const ferry_place &source, const ferry_place &destination, const how &options) {
+                const ferry_copy_desc desc = describe_copy(source, destination, 256, 50);
+                return is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &desc, options, t.stream, nullptr)
+                                       : CALL(t, ferry_copy, t.ferry, &desc, options);
+            };
+            // Kernels only read arrays.
+            bool succeeded = copy(from.describe(statement::any), in_array, options == by_kernel ? how() : options);
+            succeeded &= copy(in_array, to.describe(statement::any), options);
             t.expect_copy(succeeded, from, {}, to, {}, 256, 50);
             t.wait_and_compare(t.stream);
         };
         for (const copy_form &form : both_forms) {
-            there_and_back(device, back, 0, form.is_asynchronous);
-            there_and_back(device, back, FERRY_COPY_BY_KERNEL, form.is_asynchronous);
-            there_and_back(host, host, FERRY_COPY_BY_STAGING, form.is_asynchronous);
-            there_and_back(pinned, back, FERRY_COPY_BY_DRIVER, form.is_asynchronous);
+            there_and_back(device, back, {}, form.is_asynchronous);
+            there_and_back(device, back, by_kernel, form.is_asynchronous);
+            there_and_back(host, host, by_staging, form.is_asynchronous);
+            there_and_back(pinned, back, by_driver, form.is_asynchronous);
         }
         // Copies boxes out of the array in one launch.
         ferry_place in_array;
         ferry_place_array(&in_array, 0, one);
         ferry_copy_desc whole = describe_copy(device.describe(statement::any), in_array, 256, 50);
-        const bool is_written = CALL(t, ferry_copy, t.ferry, &whole);
+        const bool is_written = CALL(t, ferry_copy, t.ferry, &whole, nullptr);
         std::vector<ferry_copy_desc> boxes;
         for (std::uint64_t i = 0; i < 12; ++i) {
             in_array.x = 16 * i;
             boxes.push_back(describe_copy(in_array, back.describe(statement::any, {16 * i}), 16, 40));
         }
-        const bool is_read = CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), 0, t.stream);
+        const bool is_read =
+            CALL(t, ferry_copy_batch_async, t.ferry, boxes.data(), boxes.size(), nullptr, t.stream, nullptr);
         t.expect_copy(is_written && is_read, device, {}, back, {}, 12 * 16, 40);
         t.wait_and_compare(t.stream);
     }
@@ -782,11 +837,10 @@ void surfaces(trial &t) {
     if (!MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array)) return;
     ferry_place in_array;
     ferry_place_array(&in_array, 0, array);
-    ferry_copy_desc up = describe_copy(pinned.describe(statement::any), in_array, 256, 50),
-                    down = describe_copy(in_array, back.describe(statement::any), 256, 50);
-    down.flags = FERRY_COPY_BY_KERNEL;
-    const bool is_up = CALL(t, ferry_copy, t.ferry, &up);
-    const bool is_down = CALL(t, ferry_copy, t.ferry, &down);
+    const ferry_copy_desc up = describe_copy(pinned.describe(statement::any), in_array, 256, 50),
+                          down = describe_copy(in_array, back.describe(statement::any), 256, 50);
+    const bool is_up = CALL(t, ferry_copy, t.ferry, &up, nullptr);
+    const bool is_down = CALL(t, ferry_copy, t.ferry, &down, by_kernel);
     t.expect_copy(is_up && is_down, pinned, {}, back, {}, 256, 50);
     t.wait_and_compare(t.stream);
     RELEASE(t, ferry_array_destroy, t.ferry, array);
@@ -805,10 +859,10 @@ void peers(trial &t) {
     info.struct_size = sizeof info;
     const auto copy_both_ways = [&] {
         for (const copy_form &form : both_forms) {
-            copy_and_compare(t, here, {}, there, {}, 190, 40, 1, 0, form.is_asynchronous);
-            copy_and_compare(t, there, {1}, back, {2}, 190, 40, 1, 0, form.is_asynchronous);
-            copy_and_compare(t, there, {}, array, {}, 200, 40, 1, 0, form.is_asynchronous);
-            copy_and_compare(t, array, {}, back, {}, 200, 40, 1, 0, form.is_asynchronous);
+            copy_and_compare(t, here, {}, there, {}, 190, 40, 1, {}, form.is_asynchronous);
+            copy_and_compare(t, there, {1}, back, {2}, 190, 40, 1, {}, form.is_asynchronous);
+            copy_and_compare(t, there, {}, array, {}, 200, 40, 1, {}, form.is_asynchronous);
+            copy_and_compare(t, array, {}, back, {}, 200, 40, 1, {}, form.is_asynchronous);
         }
     };
     CUcontext far = nullptr;
@@ -829,11 +883,11 @@ void peers(trial &t) {
     if (!is_enabled) expect_no_access("ferry_peer_enable");
     copy_both_ways();
     if (is_enabled) {
-        copy_and_compare(t, there, {}, back, {}, 190, 40, 1, FERRY_COPY_BY_KERNEL, true);
+        copy_and_compare(t, there, {}, back, {}, 190, 40, 1, by_kernel, true);
         const ferry_copy_desc copies[] = {
             describe_copy(there.describe(statement::any), back.describe(statement::any), 50),
             describe_copy(there.describe(statement::any, {60, 1}), back.describe(statement::any, {60, 1}), 50, 30)};
-        const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, 0, t.stream);
+        const bool succeeded = CALL(t, ferry_copy_batch_async, t.ferry, copies, 2, nullptr, t.stream, nullptr);
         t.expect_copy(succeeded, there, {}, back, {}, 50);
         t.expect_copy(succeeded, there, {60, 1}, back, {60, 1}, 50, 30);
         t.wait_and_compare(t.stream);
@@ -859,24 +913,24 @@ void graphs(trial &t) {
     EXPECT_OK(raw().cuStreamBeginCapture(t.stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
     bool captured[6] = {};
     const auto capture = [&](int index, test_place &from, test_place &to, std::uint64_t width, std::uint64_t height,
-                             std::uint32_t flags) {
-        ferry_copy_desc copy = describe_copy(from.describe(statement::any), to.describe(statement::any), width, height);
-        copy.flags = flags;
-        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, t.stream, nullptr);
+                             const how &options) {
+        const ferry_copy_desc copy =
+            describe_copy(from.describe(statement::any), to.describe(statement::any), width, height);
+        captured[index] = CALL(t, ferry_copy_async, t.ferry, &copy, options, t.stream, nullptr);
     };
-    capture(0, host, device, 90'000, 1, FERRY_COPY_BY_STAGING);
-    capture(1, device, back, 90'000, 1, FERRY_COPY_BY_STAGING);
-    capture(2, device, pinned, 80'000, 1, FERRY_COPY_BY_DRIVER);
-    capture(3, row_source, row_target, 90, 40, FERRY_COPY_BY_KERNEL);
+    capture(0, host, device, 90'000, 1, by_staging);
+    capture(1, device, back, 90'000, 1, by_staging);
+    capture(2, device, pinned, 80'000, 1, by_driver);
+    capture(3, row_source, row_target, 90, 40, by_kernel);
     const std::uint32_t pattern = 0x11223344;
     ferry_fill_desc fill;
     const ferry_place place = row_target.describe(statement::any, {0, 45});
     ferry_fill_desc_init(&fill, &place, 64, 2, 1, &pattern, sizeof pattern);
-    captured[4] = CALL(t, ferry_fill_async, t.ferry, &fill, t.stream);
+    captured[4] = CALL(t, ferry_fill_async, t.ferry, &fill, nullptr, t.stream, nullptr);
     const ferry_copy_desc batch[] = {
         describe_copy(pinned.describe(statement::any, {90'000}), device.describe(statement::any, {90'000}), 1000),
         describe_copy(pinned.describe(statement::any, {95'000}), device.describe(statement::any, {95'000}), 1000)};
-    captured[5] = CALL(t, ferry_copy_batch_async, t.ferry, batch, 2, 0, t.stream);
+    captured[5] = CALL(t, ferry_copy_batch_async, t.ferry, batch, 2, nullptr, t.stream, nullptr);
     const bool all = captured[0] && captured[1] && captured[2] && captured[3] && captured[4] && captured[5];
     CUgraph graph = nullptr;
     CUgraphExec executable = nullptr;
@@ -914,18 +968,18 @@ void explanations(trial &t) {
             describe_copy(from->describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
-        CALL(t, ferry_copy_explain, t.ferry, &copy, &told);
-        CALL(t, ferry_copy_explain_async, t.ferry, &copy, t.stream, &told);
+        CALL(t, ferry_copy_explain, t.ferry, &copy, nullptr, &told);
+        CALL(t, ferry_copy_explain_async, t.ferry, &copy, nullptr, t.stream, &told);
     }
     ferry_batch_explanation all = {};
     all.struct_size = sizeof all;
     const ferry_copy_desc boxes[] = {
         describe_copy(pageable.describe(statement::any), device.describe(statement::any, {0, 5}), 4000, 5),
         describe_copy(pinned.describe(statement::any), device.describe(statement::any), 4000, 5)};
-    CALL(t, ferry_copy_batch_explain_async, t.ferry, boxes, 2, 0, t.stream, &all);
+    CALL(t, ferry_copy_batch_explain_async, t.ferry, boxes, 2, nullptr, t.stream, &all);
     const std::uint64_t to[] = {device.address(), device.address() + 100},
                         from[] = {pageable.address(), pageable.address() + 50}, sizes[] = {50, 60};
-    CALL(t, ferry_copy_pieces_explain_async, t.ferry, to, from, sizes, 2, 0, t.stream, &all);
+    CALL(t, ferry_copy_pieces_explain_async, t.ferry, to, from, sizes, 2, nullptr, t.stream, &all);
     ferry_address_info info = {};
     info.struct_size = sizeof info;
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
@@ -952,20 +1006,20 @@ void host_pools_of_one_device(trial &t) {
     {
         test_place far(place_kind::device, {.width = size}, 1);
         far.fill(1);
-        for (const std::uint32_t flags : {0u, FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN})
+        for (const how &options : {how(), read_in_the_call | written_in_the_call})
             for (const copy_form &form : both_forms)
                 for (const CUdeviceptr host : hosts) {
                     auto *const bytes = reinterpret_cast<unsigned char *>(host);
                     const auto copy = [&](const ferry_copy_desc &one) {
-                        return form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &one, t.stream, nullptr)
-                                                    : CALL(t, ferry_copy, t.ferry, &one);
+                        return form.is_asynchronous
+                                   ? CALL(t, ferry_copy_async, t.ferry, &one, options, t.stream, nullptr)
+                                   : CALL(t, ferry_copy, t.ferry, &one, options);
                     };
                     ferry_copy_desc up = {}, down = {};
                     ferry_place_host(&up.source, bytes);
                     up.destination = down.source = far.describe(statement::stated);
                     down.destination = up.source;
                     up.width = down.width = size;
-                    up.flags = down.flags = flags;
                     unsigned char value = 7;
                     std::memset(bytes, value, size);
                     t.expect_pattern(copy(up), far, {}, size, 1, 1, &value, 1);
@@ -973,7 +1027,7 @@ void host_pools_of_one_device(trial &t) {
                     std::memset(bytes, 0, size);
                     far.fill(1);
                     const bool succeeded = copy(down);
-                    const bool is_promised = flags || !form.is_asynchronous;
+                    const bool is_promised = options.has(written_in_the_call) || !form.is_asynchronous;
                     if (!is_promised) t.wait_and_compare(t.stream);
                     if (succeeded && !t.is_dead() && std::memcmp(bytes, far.picture().data(), size) != 0)
                         t.add(finding::wrong_bytes, "a copy to a host pool");
@@ -997,13 +1051,14 @@ void several_devices(trial &t) {
     pinned.fill(1), near.fill(2), far.fill(3);
     for (const copy_form &form : both_forms) {
         // The first copy uses a slot twice.
-        copy_and_compare(t, near, {}, far, {}, 4'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
-        copy_and_compare(t, far, {5}, near, {77}, 1'000'001, 1, 1, FERRY_COPY_BY_RELAY, form.is_asynchronous);
+        copy_and_compare(t, near, {}, far, {}, 4'000'001, 1, 1, by_relay, form.is_asynchronous);
+        copy_and_compare(t, far, {5}, near, {77}, 1'000'001, 1, 1, by_relay, form.is_asynchronous);
     }
     const std::uint64_t to[] = {near.address(), far.address()}, from[] = {pinned.address(), pinned.address()},
                         sizes[] = {length, length};
     const auto broadcast = [&] {
-        const bool succeeded = CALL(t, ferry_copy_pieces_async, t.ferry, to, from, sizes, 2, 0, t.stream);
+        const bool succeeded =
+            CALL(t, ferry_copy_pieces_async, t.ferry, to, from, sizes, 2, nullptr, t.stream, nullptr);
         t.expect_copy(succeeded, pinned, {}, near, {}, length, 1, 1);
         t.expect_copy(succeeded, pinned, {}, far, {}, length, 1, 1);
         t.wait_and_compare(t.stream);
@@ -1019,8 +1074,8 @@ void several_devices(trial &t) {
     pinned.fill(4);
     broadcast();
     for (const copy_form &form : both_forms) {
-        copy_and_compare(t, pinned, {}, near, {}, length, 1, 1, FERRY_COPY_MULTILINK, form.is_asynchronous);
-        copy_and_compare(t, near, {}, pinned, {}, length, 1, 1, FERRY_COPY_MULTILINK, form.is_asynchronous);
+        copy_and_compare(t, pinned, {}, near, {}, length, 1, 1, over_links, form.is_asynchronous);
+        copy_and_compare(t, near, {}, pinned, {}, length, 1, 1, over_links, form.is_asynchronous);
     }
     RELEASE(t, ferry_peer_disable, t.ferry, 0, 1);
     RELEASE(t, ferry_peer_disable, t.ferry, 1, 0);
@@ -1036,10 +1091,10 @@ void with_full_checks(trial &t) {
         device(place_kind::device, shape), array(place_kind::array_2d, {.width = 4096, .height = 20});
     pageable.fill(1), pinned.fill(2), device.fill(3), array.fill(4);
     for (const copy_form &form : both_forms) {
-        copy_and_compare(t, pageable, {}, device, {}, 4000, 20, 1, 0, form.is_asynchronous);
-        copy_and_compare(t, device, {}, pinned, {}, 4000, 20, 1, 0, form.is_asynchronous);
-        copy_and_compare(t, pinned, {}, array, {}, 4000, 20, 1, 0, form.is_asynchronous);
-        copy_and_compare(t, array, {}, pageable, {}, 4000, 20, 1, 0, form.is_asynchronous);
+        copy_and_compare(t, pageable, {}, device, {}, 4000, 20, 1, {}, form.is_asynchronous);
+        copy_and_compare(t, device, {}, pinned, {}, 4000, 20, 1, {}, form.is_asynchronous);
+        copy_and_compare(t, pinned, {}, array, {}, 4000, 20, 1, {}, form.is_asynchronous);
+        copy_and_compare(t, array, {}, pageable, {}, 4000, 20, 1, {}, form.is_asynchronous);
     }
 }
 
@@ -1071,6 +1126,7 @@ const std::vector<scenario> copy_scenarios = {
     {"copies within one memory", copies_within_one_memory},
     {"pieces within one memory", pieces_within_one_memory},
     {"prepared batches", prepared_batches},
+    {"tickets of other calls", tickets_of_other_calls},
     {"fills", fills},
     {"arrays", arrays},
     {"surfaces", surfaces, 40},

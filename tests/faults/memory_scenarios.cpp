@@ -7,6 +7,7 @@
 
 #include "faults/trial.h"
 #include "memory/ipc_handle.h"
+#include "support/how.h"
 #include "support/second_process.h"
 
 namespace ferry::test {
@@ -77,13 +78,12 @@ void contexts(trial &t) {
             if (MAKE(t, address, ferry_device_alloc, t.ferry, 0, shape.width, &address)) {
                 ferry_place there;
                 ferry_place_any(&there, address);
-                ferry_copy_desc up = describe_copy(host.describe(statement::any), there, 90'000),
-                                down = describe_copy(there, host.describe(statement::any), 90'000);
-                up.flags = down.flags = FERRY_COPY_BY_STAGING;
+                const ferry_copy_desc up = describe_copy(host.describe(statement::any), there, 90'000),
+                                      down = describe_copy(there, host.describe(statement::any), 90'000);
                 CUstream_st *stream = nullptr;
                 if (MAKE(t, stream, ferry_stream_create, t.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, &stream)) {
-                    const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, stream, nullptr);
-                    const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, stream, nullptr);
+                    const bool is_up = CALL(t, ferry_copy_async, t.ferry, &up, by_staging, stream, nullptr);
+                    const bool is_down = CALL(t, ferry_copy_async, t.ferry, &down, by_staging, stream, nullptr);
                     t.expect_copy(is_up && is_down, host, {}, host, {}, 90'000);
                     t.wait_and_compare(stream);
                     RELEASE(t, ferry_stream_destroy, t.ferry, stream);
@@ -114,7 +114,7 @@ void contexts_that_end_beside_a_trace(trial &t) {
         CUdeviceptr memory = 0;
         EXPECT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
         EXPECT_OK(raw().cuMemAlloc(&memory, 8192));
-        CALL(t, ferry_copy_bytes_async, t.ferry, memory + 4096, memory, 4096, stream);
+        CALL(t, ferry_copy_bytes_async, t.ferry, memory + 4096, memory, 4096, nullptr, stream, nullptr);
         t.make_current(before);
         RELEASE(t, ferry_context_destroy, t.ferry, own);
     }
@@ -469,7 +469,7 @@ void imports(trial &t) {
             const unsigned char pattern = 7;
             ferry_place_device(&place, 0, address);
             ferry_fill_desc_init(&fill, &place, 1000, 1, 1, &pattern, 1);
-            CALL(t, ferry_fill, t.ferry, &fill);
+            CALL(t, ferry_fill, t.ferry, &fill, nullptr);
         }
         ferry_array_desc shape = {};
         shape.struct_size = sizeof shape;
@@ -584,7 +584,8 @@ void sharing_with_another_process(trial &t) {
     test_place host(place_kind::pinned, {.width = shared_size});
     host.fill(1);
     const auto expect_bytes = [&](std::uint64_t address, int value) {
-        const bool succeeded = CALL(t, ferry_copy_bytes_async, t.ferry, host.address(), address, shared_size, t.stream);
+        const bool succeeded =
+            CALL(t, ferry_copy_bytes_async, t.ferry, host.address(), address, shared_size, nullptr, t.stream, nullptr);
         const auto pattern = static_cast<unsigned char>(value);
         t.expect_pattern(succeeded, host, {}, shared_size, 1, 1, &pattern, 1);
         t.wait_and_compare(t.stream);

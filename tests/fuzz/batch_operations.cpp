@@ -53,7 +53,7 @@ copies draw_batch(world &w, bool with_boxes, const std::function<bool(const buff
         if (with_boxes && (to->is_array() || w.random.one_in(2))) {
             drawn_copy box;
             if (!draw_copy(w.random, *read[w.random.up_to(read.size() - 1)], *to, box)) continue;
-            if (!w.random.one_in(4)) box.flags = 0;
+            box.options = {};
             drawn.push_back(box);
         } else {
             const copies pieces = draw_pieces(w.random, linear, *to, w.random.one_in(6) ? 300 : 12);
@@ -65,120 +65,122 @@ copies draw_batch(world &w, bool with_boxes, const std::function<bool(const buff
 
 bool is_any(const buffer &) { return true; }
 
-std::uint32_t batch_flags(world &w) { return w.random.one_in(3) ? FERRY_BATCH_CHECK_OVERLAP : 0; }
+// Draws options of a whole batch.
+how draw_options(world &w) {
+    static constexpr how usual[] = {{}, {}, check_overlap, ordinary, in_stream_order, urgent, no_kernels, by_driver};
+    static constexpr how demanding[] = {by_kernel,
+                                        by_staging,
+                                        by_staging | no_kernels,
+                                        by_staging | max_sms(1),
+                                        urgent | max_sms(3),
+                                        read_in_the_call,
+                                        written_in_the_call,
+                                        promises,
+                                        promises | by_staging};
+    const how drawn = w.random.one_in(3) ? w.random.of(demanding) : w.random.of(usual);
+    return with_any_tag(w.random, w.random.one_in(4) ? drawn | check_overlap : drawn);
+}
 
-bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const copies &all) {
+bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const copies &all, const how &options) {
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
-    if (status == FERRY_ERROR_ROUTE && error.index < all.size() && all[error.index].flags) return false;
+    if (status == FERRY_ERROR_ROUTE && is_forced(options) && error.index < all.size()) return false;
     w.fail("a valid batch was refused: " + describe_status(status, error));
     return false;
 }
 
-// Lets ferry choose the routes of the copies that may exceed limits. Returns whether there are any.
-bool unforce(copies &all) {
-    bool has_changed = false;
-    for (drawn_copy &one : all) {
-        if (!may_exceed_limits(one)) continue;
-        one.flags &= promise_flags;
-        has_changed = true;
-    }
-    return has_changed;
+how without_route(const how &options) {
+    ferry_copy_options fields = options.fields();
+    fields.route = FERRY_ROUTE_AUTO;
+    return how(fields);
 }
 
-// Calls submit(copies, error), and returns true for a success. After FERRY_ERROR_LIMIT some copies of the batch may have
-// been enqueued. No copy reads memory that another copy writes, so the whole batch can be repeated without forced routes.
-template <class Submit> bool is_submitted(world &w, copies &all, const Submit &submit) {
+// Calls submit(options, error), and returns true for a success. After FERRY_ERROR_LIMIT some copies of the batch may
+// have been enqueued. No copy reads memory that another copy writes, so the whole batch can be repeated without the
+// forced route.
+template <class Submit> bool is_submitted(world &w, const copies &all, const how &options, const Submit &submit) {
     ferry_error_info error = new_error();
-    std::int32_t status = submit(all, error);
-    if (status == FERRY_ERROR_LIMIT && unforce(all)) status = submit(all, error);
-    return went_well(w, status, error, all);
-}
-
-// Gives every copy flags that guarantee something when the call returns.
-void add_promise(copies &all, std::uint32_t flags) {
-    for (drawn_copy &one : all)
-        one.flags |= flags;
-}
-void add_promise(world &w, copies &all) {
-    add_promise(all, w.random.one_in(2) ? FERRY_COPY_SOURCE_READ : FERRY_COPY_DESTINATION_WRITTEN);
+    std::int32_t status = submit(options, error);
+    if (status == FERRY_ERROR_LIMIT && may_exceed_limits(options)) status = submit(without_route(options), error);
+    return went_well(w, status, error, all, options);
 }
 
 // A source that a call promises to read may be read before earlier work.
-void wait_for_early_reads(world &w, const copies &all) {
-    for (const drawn_copy &one : all)
-        if (one.flags & FERRY_COPY_SOURCE_READ) w.wait_for(*one.source.in);
+void wait_for_early_reads(world &w, const copies &all, const how &options) {
+    if (options.has(read_in_the_call))
+        for (const drawn_copy &one : all)
+            w.wait_for(*one.source.in);
 }
 
-// Checks the guarantees of the flags after the call has returned.
-void check_promise(world &w, std::size_t lane, const copies &all) {
+// Checks the guarantees of the options after the call has returned.
+void check_promise(world &w, std::size_t lane, const copies &all, const how &options) {
     const int device = w.lanes[lane].device;
     const bool reuses = w.random.one_in(2);
-    const auto is_promised = [&](const buffer &one, std::uint32_t promise) {
-        return is_only_of(one, lane) && std::all_of(all.begin(), all.end(), [&](const drawn_copy &each) {
+    const auto is_promised = [&](const buffer &one, bool is_source) {
+        return options.has(is_source ? read_in_the_call : written_in_the_call) && is_only_of(one, lane) &&
+               std::all_of(all.begin(), all.end(), [&](const drawn_copy &each) {
                    const buffer &from = *each.source.in, &to = *each.destination.in;
                    if (&from != &one && &to != &one) return true;
-                   const bool is_source = promise == FERRY_COPY_SOURCE_READ;
-                   return (is_source ? &from : &to) == &one && each.flags & promise &&
-                          one.is_pageable_beside(is_source ? to : from, device);
+                   return (is_source ? &from : &to) == &one && one.is_pageable_beside(is_source ? to : from, device);
                });
     };
     for (const drawn_copy &one : all) {
-        if (is_promised(*one.destination.in, FERRY_COPY_DESTINATION_WRITTEN))
+        if (is_promised(*one.destination.in, false))
             w.compare(*one.destination.in, "right after a batch that promises written destinations");
-        if (reuses && is_promised(*one.source.in, FERRY_COPY_SOURCE_READ)) overwrite_source(one);
+        if (reuses && is_promised(*one.source.in, true)) overwrite_source(one);
     }
 }
 
 void run_on_a_stream(world &w, const char *name, bool with_boxes) {
-    copies all = draw_batch(w, with_boxes, is_any);
-    ferry_instance *ferry = w.instance_for(effects_of(all));
-    if (with_boxes && w.random.one_in(3)) add_promise(w, all);
-    if (!with_boxes && ferry == w.run.other.get() && w.random.one_in(2)) {
-        ferry = w.run.promising.get();
-        add_promise(all, promise_flags); // the instance's
-    }
+    const copies all = draw_batch(w, with_boxes, is_any);
     const std::vector<effect> effects = effects_of(all);
+    const how options = draw_options(w);
+    ferry_instance *ferry = w.instance_for(effects);
+    const bool is_promising = options == how() && ferry == w.run.other.get() && w.random.one_in(2);
+    if (is_promising) ferry = w.run.promising.get();
+    const how in_force = is_promising ? promises : options;
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];
-    w.say(words_of(name, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device));
-    wait_for_early_reads(w, all);
+    w.say(words_of(name, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device) + words_of(in_force));
+    wait_for_early_reads(w, all, in_force);
     w.order(lane, effects);
-    const std::uint32_t flags = batch_flags(w);
     const CUcontext current = w.context_for(on);
-    const auto submit = [&](const copies &batch, ferry_error_info &error) {
-        const std::vector<ferry_copy_desc> described = describe(batch);
-        const described_pieces pieces(batch);
+    const std::vector<ferry_copy_desc> described = describe(all);
+    const described_pieces pieces(all);
+    ferry_ticket *made = nullptr, **const ticket = w.random.one_in(3) ? &made : nullptr;
+    const auto submit = [&](const how &with, ferry_error_info &error) {
         return w.call(current, [&] {
             return with_boxes
-                       ? ferry_copy_batch_async(ferry, described.data(), described.size(), flags, on.stream, &error)
+                       ? ferry_copy_batch_async(ferry, described.data(), described.size(), with, on.stream, ticket,
+                                                &error)
                        : ferry_copy_pieces_async(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                 pieces.sizes.data(), batch.size(), flags, on.stream, &error);
+                                                 pieces.sizes.data(), all.size(), with, on.stream, ticket, &error);
         });
     };
-    if (!is_submitted(w, all, submit)) return;
+    if (!is_submitted(w, all, options, submit)) return;
     w.enqueued(lane, effects);
-    check_promise(w, lane, all);
+    w.keep_ticket(made, lane, effects, bytes_of(effects), options);
+    check_promise(w, lane, all, in_force);
 }
 
 void run_at_once(world &w, const char *name, bool with_boxes) {
-    copies all = draw_batch(w, with_boxes, is_any);
+    const copies all = draw_batch(w, with_boxes, is_any);
     const std::vector<effect> effects = effects_of(all);
-    w.say(words_of(name, all));
+    const how options = draw_options(w);
+    w.say(words_of(name, all) + words_of(options));
     w.wait_for(effects);
     ferry_instance *const ferry = w.instance_for(effects);
-    const std::uint32_t flags = batch_flags(w);
     const CUcontext current = w.any_context();
-    const auto submit = [&](const copies &batch, ferry_error_info &error) {
-        const std::vector<ferry_copy_desc> described = describe(batch);
-        const described_pieces pieces(batch);
+    const std::vector<ferry_copy_desc> described = describe(all);
+    const described_pieces pieces(all);
+    const auto submit = [&](const how &with, ferry_error_info &error) {
         return w.call(current, [&] {
-            return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), flags, &error)
+            return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), with, &error)
                               : ferry_copy_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                  pieces.sizes.data(), batch.size(), flags, &error);
+                                                  pieces.sizes.data(), all.size(), with, &error);
         });
     };
-    if (!is_submitted(w, all, submit)) return;
+    if (!is_submitted(w, all, options, submit)) return;
     w.done(effects);
     for (const effect &one : effects)
         w.compare(*destination_of(one), "right after a synchronous batch");
@@ -198,31 +200,31 @@ void prepare_a_batch(world &w) {
     const bool is_updatable = w.random.one_in(2);
     // New addresses must be in the same allocation, which the device must be able to access.
     const auto is_reached = [](const buffer &one) { return !one.traits().is_pageable; };
-    copies all = is_updatable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
+    const copies all = is_updatable ? draw_batch(w, false, is_reached) : draw_batch(w, w.random.one_in(2), is_any);
     if (all.empty()) return;
-    if (!is_updatable && w.random.one_in(3)) add_promise(w, all);
+    const how options = is_updatable ? updatable | draw_options(w) : draw_options(w);
     const auto is_piece = [](const view &end) { return !end.in->is_array() && end.at.x + end.at.y + end.at.z == 0; };
-    const bool is_pieces = is_updatable || std::all_of(all.begin(), all.end(), [&](const drawn_copy &one) {
-                               return one.size.height * one.size.depth == 1 && !one.flags && is_piece(one.source) &&
-                                      is_piece(one.destination);
-                           });
+    const bool is_pieces =
+        is_updatable || std::all_of(all.begin(), all.end(), [&](const drawn_copy &one) {
+            return one.size.height * one.size.depth == 1 && is_piece(one.source) && is_piece(one.destination);
+        });
     const std::size_t lane = w.any_lane();
     const struct lane &on = w.lanes[lane];
     w.say(words_of(is_updatable ? "ferry_prepared_create_pieces, updatable" : "ferry_prepared_create", all) +
-          "\n  for '" + on.name + "' of device " + std::to_string(on.device));
+          "\n  for '" + on.name + "' of device " + std::to_string(on.device) + words_of(options));
     const std::vector<ferry_copy_desc> described = describe(all);
     const described_pieces pieces(all);
-    const std::uint32_t flags = batch_flags(w) | (is_updatable ? FERRY_BATCH_UPDATABLE : 0);
     ferry_instance *const ferry = w.instance_for(effects_of(all));
     ferry_error_info error = new_error();
     ferry_prepared *made = nullptr;
     const std::int32_t status = w.call(w.context_for(on), [&] {
         return is_pieces
                    ? ferry_prepared_create_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                  pieces.sizes.data(), all.size(), flags, on.stream, &made, &error)
-                   : ferry_prepared_create(ferry, described.data(), described.size(), flags, on.stream, &made, &error);
+                                                  pieces.sizes.data(), all.size(), options, on.stream, &made, &error)
+                   : ferry_prepared_create(ferry, described.data(), described.size(), options, on.stream, &made,
+                                           &error);
     });
-    if (went_well(w, status, error, all)) w.prepared.push_back({made, all, lane, is_updatable});
+    if (went_well(w, status, error, all, options)) w.prepared.push_back({made, all, options, lane, is_updatable});
 }
 
 void launch_a_prepared_batch(world &w) {
@@ -232,25 +234,31 @@ void launch_a_prepared_batch(world &w) {
     const std::size_t lane =
         held.is_updatable ? held.lane : w.any_lane([&](const struct lane &one) { return one.context == context; });
     const struct lane &on = w.lanes[lane];
+    const how options = draw_options(w); // of which the launch reads only the tag
     w.say(words_of("ferry_prepared_launch", held.copies) + "\n  on '" + on.name + "' of device " +
-          std::to_string(on.device));
+          std::to_string(on.device) + words_of(held.options) + ", launched with" + words_of(options));
     const std::vector<effect> effects = effects_of(held.copies);
     for (std::uint64_t launches = 1 + w.random.up_to(2); launches; --launches) {
-        wait_for_early_reads(w, held.copies);
+        wait_for_early_reads(w, held.copies, held.options);
         w.order(lane, effects);
         const CUcontext current = w.context_for(on);
         ferry_error_info error = new_error();
-        std::int32_t status = w.call(current, [&] { return ferry_prepared_launch(held.handle, on.stream, &error); });
-        if (copies again = held.copies; status == FERRY_ERROR_LIMIT && unforce(again)) {
-            const std::vector<ferry_copy_desc> described = describe(again);
+        // A later launch of this operation writes the same bytes again, so only the last launch has a ticket.
+        ferry_ticket *made = nullptr, **const ticket = launches == 1 && w.random.one_in(2) ? &made : nullptr;
+        std::int32_t status =
+            w.call(current, [&] { return ferry_prepared_launch(held.handle, options, on.stream, ticket, &error); });
+        if (status == FERRY_ERROR_LIMIT && may_exceed_limits(held.options)) {
+            const std::vector<ferry_copy_desc> described = describe(held.copies);
             ferry_instance *const ferry = w.instance_for(effects);
             status = w.call(current, [&] {
-                return ferry_copy_batch_async(ferry, described.data(), described.size(), 0, on.stream, &error);
+                return ferry_copy_batch_async(ferry, described.data(), described.size(), without_route(held.options),
+                                              on.stream, nullptr, &error);
             });
         }
-        if (!went_well(w, status, error, {})) return;
+        if (!went_well(w, status, error, {}, held.options)) return;
         w.enqueued(lane, effects);
-        check_promise(w, lane, held.copies);
+        w.keep_ticket(made, lane, effects, 0, options == how() ? held.options : options);
+        check_promise(w, lane, held.copies, held.options);
     }
 }
 
@@ -275,7 +283,7 @@ void set_addresses(world &w) {
         return ferry_prepared_set_addresses(found->handle, pieces.destinations.data(), pieces.sources.data(), on.stream,
                                             &error);
     });
-    if (went_well(w, status, error, {})) found->copies = moved;
+    if (went_well(w, status, error, {}, found->options)) found->copies = moved;
 }
 
 void destroy_a_prepared_batch(world &w) {

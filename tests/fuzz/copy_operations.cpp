@@ -4,18 +4,17 @@
 #include <memory>
 #include <thread>
 
-#include "base/route_kind.h"
 #include "fuzz/operations.h"
 
 namespace ferry::test {
 
 namespace {
 
-// Returns true for a success. Flags may force a route that does not support the copy. No other valid copy may be
+// Returns true for a success. Options may force a route that does not support the copy. No other valid copy may be
 // rejected.
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
-    if (status == FERRY_ERROR_LIMIT && may_exceed_limits(drawn)) return false;
+    if (status == FERRY_ERROR_LIMIT && may_exceed_limits(drawn.options)) return false;
     if (status != explained) {
         w.fail("ferry_copy_explain returned " + std::string(ferry_status_name(explained)) + ", but the call returned " +
                describe_status(status, error));
@@ -23,7 +22,9 @@ bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferr
     }
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
-    if (status == FERRY_ERROR_ROUTE && (drawn.flags & forcing_flags)) {
+    if (status == FERRY_ERROR_ROUTE && is_forced(drawn.options)) {
+        w.expect(error.side == FERRY_SIDE_OPTIONS && error.field == FERRY_FIELD_ROUTE,
+                 "the error info does not name the route of the options");
         w.expect(std::string("?") != ferry_obstacle_text(static_cast<std::int32_t>(error.value)),
                  "the error info has an unknown obstacle");
         return false;
@@ -32,30 +33,29 @@ bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferr
     return false;
 }
 
-// Adds flags that only single copies on streams support: relays, and guarantees for the return of the call.
-void add_flags_of_streams(world &w, drawn_copy &drawn) {
-    constexpr std::uint32_t promises[] = {FERRY_COPY_SOURCE_READ, FERRY_COPY_DESTINATION_WRITTEN,
-                                          FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN};
+// Adds options that only single copies on streams support: relays, and guarantees for the return of the call.
+void add_options_of_streams(world &w, drawn_copy &drawn) {
+    static constexpr how guarantees[] = {read_in_the_call, written_in_the_call, promises};
     const buffer &from = *drawn.source.in, &to = *drawn.destination.in;
     const bool is_between_devices = !from.traits().is_on_host && !to.traits().is_on_host && from.device != to.device;
-    if (is_between_devices && !drawn.flags && w.random.one_in(2)) {
-        drawn.flags = FERRY_COPY_BY_RELAY;
+    if (is_between_devices && drawn.options == how() && w.random.one_in(2)) {
+        drawn.options = with_any_tag(w.random, by_relay);
     } else if (w.random.one_in(4)) {
-        drawn.flags |= w.random.of(promises);
-        if (drawn.flags & FERRY_COPY_SOURCE_READ) w.wait_for(*drawn.source.in); // it may be read before earlier work
+        drawn.options |= w.random.of(guarantees);
+        if (drawn.options.has(read_in_the_call)) w.wait_for(*drawn.source.in); // it may be read before earlier work
     }
 }
 
-// After the call has returned, checks what the flags guarantee and what the caller has waited for according to the
+// After the call has returned, checks what the options guarantee and what the caller has waited for according to the
 // explanation.
 void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferry_explanation &explained) {
     buffer &from = *drawn.source.in, &to = *drawn.destination.in;
     const bool reuses = w.random.one_in(2); // drawn in any case, because the explanation may depend on timing
     if (explained.route == FERRY_ROUTE_NONE) return;
     const int device = w.lanes[lane].device;
-    if (drawn.flags & FERRY_COPY_DESTINATION_WRITTEN && to.is_pageable_beside(from, device) && is_only_of(to, lane))
+    if (drawn.options.has(written_in_the_call) && to.is_pageable_beside(from, device) && is_only_of(to, lane))
         w.compare(to, "right after a call that promises a written destination");
-    if (drawn.flags & FERRY_COPY_SOURCE_READ && from.is_pageable_beside(to, device)) {
+    if (drawn.options.has(read_in_the_call) && from.is_pageable_beside(to, device)) {
         if (reuses && &from != &to && is_only_of(from, lane)) overwrite_source(drawn);
         return;
     }
@@ -74,9 +74,7 @@ void check_waits(world &w, std::size_t lane, const drawn_copy &drawn, const ferr
     overwrite_source(drawn);
 }
 
-enum class form { plain, ticket };
-
-void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
+void issue(world &w, const drawn_copy &drawn, std::size_t lane, bool with_ticket) {
     const struct lane &on = w.lanes[lane];
     const std::vector<effect> effects = {drawn};
     ferry_instance *const ferry = w.instance_for(effects);
@@ -85,11 +83,10 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     ferry_error_info error = new_error();
     ferry_ticket *ticket = nullptr;
     const CUcontext current = w.context_for(on);
-    const std::int32_t said =
-        w.call(current, [&] { return ferry_copy_explain_async(ferry, &copy, on.stream, &explained, nullptr); });
+    const std::int32_t said = w.call(
+        current, [&] { return ferry_copy_explain_async(ferry, &copy, drawn.options, on.stream, &explained, nullptr); });
     const std::int32_t status = w.call(current, [&] {
-        return how == form::plain ? ferry_copy_async(ferry, &copy, on.stream, nullptr, &error)
-                                  : ferry_copy_async(ferry, &copy, on.stream, &ticket, &error);
+        return ferry_copy_async(ferry, &copy, drawn.options, on.stream, with_ticket ? &ticket : nullptr, &error);
     });
     if (!went_well(w, status, said, error, drawn)) return;
     w.enqueued(lane, effects);
@@ -103,34 +100,37 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, form how) {
     // on the legacy stream.
     const auto goes_either_way = [&](std::int32_t route) {
         return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED ||
-               (route == FERRY_ROUTE_BUFFERED && drawn.flags & FERRY_COPY_SOURCE_READ);
+               (route == FERRY_ROUTE_BUFFERED && drawn.options.has(read_in_the_call));
     };
     const bool may_change = goes_either_way(info.route) && goes_either_way(explained.route) &&
                             (explained.route != FERRY_ROUTE_DRIVER || !w.is_alone());
     if (info.route != explained.route && !may_change)
         w.fail("the explanation has route " + std::to_string(explained.route) + ", but the ticket has route " +
                std::to_string(info.route));
-    w.tickets.push_back({ticket, drawn, w.operation(), lane});
-    if (w.random.one_in(4)) w.release_ticket(w.tickets.size() - 1);
+    w.keep_ticket(ticket, lane, effects, bytes_of(effects), drawn.options);
 }
 
-void enqueue(world &w, const char *call, form how) {
+void enqueue(world &w, bool with_ticket) {
     drawn_copy drawn = any_copy(w);
-    add_flags_of_streams(w, drawn);
+    add_options_of_streams(w, drawn);
     const std::size_t lane = w.any_lane();
-    w.say(std::string(call) + " on '" + w.lanes[lane].name + "' of device " + std::to_string(w.lanes[lane].device) +
-          ": " + drawn.words());
+    w.say(std::string("ferry_copy_async on '") + w.lanes[lane].name + "' of device " +
+          std::to_string(w.lanes[lane].device) + ": " + drawn.words());
     w.order(lane, {drawn});
-    issue(w, drawn, lane, how);
+    issue(w, drawn, lane, with_ticket);
 }
 
+// Draws a line and options that it cannot be rejected for.
 drawn_copy any_line(world &w) {
+    static constexpr how unfailing[] = {{}, {}, ordinary, in_stream_order, urgent, no_kernels, by_driver, max_sms(2)};
     buffer *from = nullptr, *to = nullptr;
     do {
         from = &any_source(w);
         to = &any_buffer(w);
     } while (from->is_array() || to->is_array() || from == to);
-    return draw_pieces(w.random, {from}, *to, 1).front();
+    drawn_copy drawn = draw_pieces(w.random, {from}, *to, 1).front();
+    drawn.options = with_any_tag(w.random, w.random.of(unfailing));
+    return drawn;
 }
 
 // Waits for the work that a synchronous call of this thread conflicts with. May omit work that the legacy stream waits
@@ -143,14 +143,8 @@ void wait_before(world &w, const drawn_copy &drawn, CUcontext current) {
 
 } // namespace
 
-// Forced staging needs free slots where the flags or the memory exclude kernels. Relays need streams.
-bool may_exceed_limits(const drawn_copy &drawn) {
-    constexpr std::uint32_t unlimited = FERRY_COPY_BY_DRIVER | FERRY_COPY_BY_KERNEL;
-    return drawn.flags & forcing_flags & ~unlimited;
-}
-
-void copy_on_a_stream(world &w) { enqueue(w, "ferry_copy_async", form::plain); }
-void copy_with_a_ticket(world &w) { enqueue(w, "ferry_copy_async", form::ticket); }
+void copy_on_a_stream(world &w) { enqueue(w, false); }
+void copy_with_a_ticket(world &w) { enqueue(w, true); }
 
 void copy_at_once(world &w) {
     const drawn_copy drawn = any_copy(w);
@@ -163,8 +157,9 @@ void copy_at_once(world &w) {
     const ferry_copy_desc copy = drawn.describe();
     ferry_explanation explained = new_explanation();
     ferry_error_info error = new_error();
-    const std::int32_t said = w.call(current, [&] { return ferry_copy_explain(ferry, &copy, &explained, nullptr); });
-    const std::int32_t status = w.call(current, [&] { return ferry_copy(ferry, &copy, &error); });
+    const std::int32_t said =
+        w.call(current, [&] { return ferry_copy_explain(ferry, &copy, drawn.options, &explained, nullptr); });
+    const std::int32_t status = w.call(current, [&] { return ferry_copy(ferry, &copy, drawn.options, &error); });
     if (!went_well(w, status, said, error, drawn)) return;
     w.done(effects);
     w.compare(*drawn.destination.in, "right after a synchronous copy");
@@ -179,11 +174,15 @@ void copy_bytes_on_a_stream(world &w) {
     w.order(lane, {drawn});
     const ferry_copy_desc copy = drawn.describe();
     ferry_instance *const ferry = w.instance_for({drawn});
-    if (w.require(w.call(w.context_for(on), [&] {
-            return ferry_copy_bytes_async(ferry, copy.destination.address, copy.source.address, copy.width, on.stream,
-                                          nullptr);
+    ferry_ticket *ticket = nullptr;
+    const bool with_ticket = w.random.one_in(3);
+    if (!w.require(w.call(w.context_for(on), [&] {
+            return ferry_copy_bytes_async(ferry, copy.destination.address, copy.source.address, copy.width,
+                                          drawn.options, on.stream, with_ticket ? &ticket : nullptr, nullptr);
         })))
-        w.enqueued(lane, {drawn});
+        return;
+    w.enqueued(lane, {drawn});
+    w.keep_ticket(ticket, lane, {drawn}, bytes_of({drawn}), drawn.options);
 }
 
 void copy_bytes_at_once(world &w) {
@@ -194,7 +193,8 @@ void copy_bytes_at_once(world &w) {
     const ferry_copy_desc copy = drawn.describe();
     ferry_instance *const ferry = w.instance_for({drawn});
     if (!w.require(w.call(current, [&] {
-            return ferry_copy_bytes(ferry, copy.destination.address, copy.source.address, copy.width, nullptr);
+            return ferry_copy_bytes(ferry, copy.destination.address, copy.source.address, copy.width, drawn.options,
+                                    nullptr);
         })))
         return;
     w.done({drawn});
@@ -239,10 +239,10 @@ private:
 } // namespace
 
 void copy_on_a_held_stream(world &w) {
-    if (w.run.how.kernels == FERRY_KERNELS_LAZY && w.run.how.staging == FERRY_STAGING_NONE)
+    if (w.run.setting.kernels == FERRY_KERNELS_LAZY && w.run.setting.staging == FERRY_STAGING_NONE)
         return; // loading would wait
     drawn_copy drawn = any_copy(w);
-    add_flags_of_streams(w, drawn);
+    add_options_of_streams(w, drawn);
     const std::size_t lane = w.any_lane([](const struct lane &one) { return !one.is_default; });
     const struct lane &on = w.lanes[lane];
     ferry_instance *const ferry = w.instance_for({drawn});
@@ -257,15 +257,16 @@ void copy_on_a_held_stream(world &w) {
     ferry_error_info error = new_error();
     const CUcontext current = w.any_context();
     limited_gate gate(on);
-    const std::int32_t said =
-        w.call(current, [&] { return ferry_copy_explain_async(ferry, &copy, on.stream, &explained, nullptr); });
+    const std::int32_t said = w.call(
+        current, [&] { return ferry_copy_explain_async(ferry, &copy, drawn.options, on.stream, &explained, nullptr); });
     if (explained.blocks != FERRY_BLOCKS_NO) gate.open();
     // Staging without a kernel needs slots. If other copies, or other parts of this copy, use the slots, the driver
     // performs the copy and waits for the stream (docs/contract.md). The ticket reports the route.
     const bool may_lack_slots = explained.route == FERRY_ROUTE_STAGED && explained.max_sms == 0;
     ferry_ticket *ticket = nullptr;
-    const std::int32_t status = w.call(
-        current, [&] { return ferry_copy_async(ferry, &copy, on.stream, may_lack_slots ? &ticket : nullptr, &error); });
+    const std::int32_t status = w.call(current, [&] {
+        return ferry_copy_async(ferry, &copy, drawn.options, on.stream, may_lack_slots ? &ticket : nullptr, &error);
+    });
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     if (ticket) {
@@ -294,7 +295,7 @@ void query_a_ticket(world &w) {
     const held_ticket held = w.tickets[chosen];
     const bool waits = w.random.one_in(2);
     w.say(std::string(waits ? "waiting for" : "querying") + " the ticket of operation " +
-          std::to_string(held.operation) + ": " + held.copy.words());
+          std::to_string(held.operation));
     const auto wait = [&] {
         // Waits with short time-outs, for any of several tickets, or without a limit.
         std::int64_t timeout = w.random.one_in(2) ? FERRY_NO_TIMEOUT : 100'000;
@@ -321,16 +322,13 @@ void query_a_ticket(world &w) {
         }
     };
     if (waits) wait();
-    ferry_ticket_info info = {};
-    info.struct_size = sizeof info;
-    w.require(w.call(w.any_context(), [&] { return ferry_ticket_get_info(held.ticket, &info, nullptr); }));
-    w.expect(info.bytes_total == held.copy.size.total() && info.bytes_done <= info.bytes_total && info.status == 0 &&
-                 (info.done || !waits) && (!info.done || info.bytes_done == info.bytes_total),
-             "the ticket reports a wrong state");
-    const buffer &to = *held.copy.destination.in;
-    const bool copies_something = held.copy.size.total() != 0; // otherwise it is done immediately
-    if (info.done && copies_something && to.traits().is_on_host && w.last_write_of(to) == held.operation)
-        w.compare(to, "after the ticket reported completion");
+    const ferry_ticket_info info = w.query_ticket(held);
+    w.expect(info.done || !waits, "a ticket that was waited for is not done");
+    if (info.done && bytes_of(held.effects) != 0) // otherwise it is done immediately
+        for (const effect &one : held.effects)
+            if (const buffer &to = *destination_of(one);
+                to.traits().is_on_host && w.last_write_of(to) == held.operation)
+                w.compare(to, "after the ticket reported completion");
     if (w.random.one_in(2)) w.release_ticket(chosen);
 }
 

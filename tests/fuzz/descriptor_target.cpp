@@ -4,6 +4,7 @@
 #include "driver/table.h"
 #include "ferry/ferry_software.h"
 #include "fuzz/target.h"
+#include "support/how.h"
 
 #include <algorithm>
 #include <iterator>
@@ -133,25 +134,62 @@ struct drawn_copy {
     buffer *from = nullptr, *to = nullptr;
 };
 
+template <class Struct> Struct draw_struct(input &from) {
+    Struct drawn = {};
+    from.take_bytes(&drawn, sizeof drawn);
+    if (!from.one_in(4)) drawn.struct_size = sizeof drawn;
+    // The struct's size must not exceed the variable that ferry reads.
+    if (drawn.struct_size > sizeof drawn) drawn.struct_size = sizeof drawn;
+    return drawn;
+}
+
+// The options of a call: none, usual options, or any bytes.
+class drawn_options {
+public:
+    explicit drawn_options(input &from) {
+        using namespace test;
+        static constexpr how usual[] = {urgent,        by_driver,        by_kernel,        by_staging,
+                                        no_kernels,    in_stream_order,  read_in_the_call, written_in_the_call,
+                                        check_overlap, ordinary | tag(1)};
+        is_given_ = from.one_in(2);
+        if (!is_given_) return;
+        fields_ = from.of(usual).fields();
+        if (!from.one_in(4)) return;
+        // One field is any number, or all are any bytes.
+        std::int32_t *const numbers[] = {&fields_.route, &fields_.priority, &fields_.source_order};
+        if (from.one_in(4))
+            fields_ = draw_struct<ferry_copy_options>(from);
+        else if (from.one_in(3))
+            fields_.flags = from.take<std::uint32_t>();
+        else
+            *from.of(numbers) = from.take<std::int8_t>();
+    }
+    operator const ferry_copy_options *() const { return is_given_ ? &fields_ : nullptr; }
+
+private:
+    ferry_copy_options fields_ = {};
+    bool is_given_ = false;
+};
+
+// Waits for the work of a ticket, which may be null, and releases the ticket.
+void end(ferry_ticket *ticket) {
+    if (!ticket) return;
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    expect(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr) == 0 &&
+               ferry_ticket_get_info(ticket, &info, nullptr) == 0 && info.done && info.bytes_done == info.bytes_total,
+           "a ticket that was waited for is not done");
+    expect(ferry_ticket_release(ticket, nullptr) == 0, "cannot release a ticket");
+}
+
 drawn_copy draw_copy(input &from, table &all) {
-    constexpr std::uint32_t flags[] = {0,
-                                       0,
-                                       0,
-                                       FERRY_COPY_URGENT,
-                                       FERRY_COPY_BY_DRIVER,
-                                       FERRY_COPY_BY_KERNEL,
-                                       FERRY_COPY_BY_STAGING,
-                                       FERRY_COPY_NO_KERNELS,
-                                       FERRY_COPY_SOURCE_READ,
-                                       FERRY_COPY_DESTINATION_WRITTEN};
     drawn_copy drawn;
     drawn.from = draw_place(from, all, drawn.desc.source);
     drawn.to = draw_place(from, all, drawn.desc.destination);
     drawn.desc.width = number(from);
     drawn.desc.height = from.one_in(2) ? number(from) : 1;
     drawn.desc.depth = from.one_in(2) ? number(from) : 1;
-    drawn.desc.flags = from.one_in(12) ? from.take<std::uint32_t>() : from.of(flags);
-    if (from.one_in(24)) drawn.desc.reserved[from.up_to(3)] = from.take<std::uint64_t>();
+    if (from.one_in(24)) drawn.desc.reserved[from.up_to(4)] = from.take<std::uint64_t>();
     return drawn;
 }
 
@@ -241,22 +279,26 @@ void check(const table &all, const drawn_copy &drawn, std::int32_t status, const
 
 void run_copy(input &from, table &all) {
     const drawn_copy drawn = draw_copy(from, all);
+    const drawn_options options(from);
     CUstream_st *const stream = from.of(all.streams);
     ferry_explanation explanation = {};
     explanation.struct_size = sizeof explanation;
     ferry_error_info error = new_error();
-    const std::int32_t explained = known(ferry_copy_explain(all.ferry, &drawn.desc, &explanation, &error));
+    const std::int32_t explained = known(ferry_copy_explain(all.ferry, &drawn.desc, options, &explanation, &error));
     char line[80];
     ferry_explanation_format(&explanation, line, sizeof line);
     ferry_error_format(&error, line, sizeof line);
-    known(ferry_copy_explain_async(all.ferry, &drawn.desc, stream, &explanation, &error));
+    known(ferry_copy_explain_async(all.ferry, &drawn.desc, options, stream, &explanation, &error));
     if (!may_be_made(drawn, all)) return;
     if (from.one_in(2)) {
-        const std::int32_t status = ferry_copy(all.ferry, &drawn.desc, &error);
+        const std::int32_t status = ferry_copy(all.ferry, &drawn.desc, options, &error);
         expect(status == explained, "a copy returned another status than its explanation");
         check(all, drawn, status, error);
     } else {
-        const std::int32_t status = ferry_copy_async(all.ferry, &drawn.desc, stream, nullptr, &error);
+        ferry_ticket *ticket = nullptr;
+        const std::int32_t status =
+            ferry_copy_async(all.ferry, &drawn.desc, options, stream, from.one_in(3) ? &ticket : nullptr, &error);
+        end(ticket);
         expect(ferry_stream_synchronize(all.ferry, stream, nullptr) == 0, "the stream has failed");
         check(all, drawn, status, error);
     }
@@ -273,24 +315,24 @@ void run_batch(input &from, table &all) {
     }
     const std::uint64_t index = from.up_to(3);
     copies[index] = drawn.desc;
-    const std::uint32_t flags = from.one_in(4)   ? from.take<std::uint32_t>()
-                                : from.one_in(2) ? FERRY_BATCH_CHECK_OVERLAP
-                                                 : 0;
+    const drawn_options options(from);
     CUstream_st *const stream = from.of(all.streams);
     ferry_error_info error = new_error();
     std::int32_t status = 0;
+    ferry_ticket *made = nullptr, **const ticket = from.one_in(3) ? &made : nullptr;
     if (from.one_in(2)) {
-        status = ferry_copy_batch_async(all.ferry, copies, 4, flags, stream, &error);
+        status = ferry_copy_batch_async(all.ferry, copies, 4, options, stream, ticket, &error);
     } else {
         ferry_prepared *prepared = nullptr;
-        status = ferry_prepared_create(all.ferry, copies, 4, flags, stream, &prepared, &error);
+        status = ferry_prepared_create(all.ferry, copies, 4, options, stream, &prepared, &error);
         expect((status == 0) == (prepared != nullptr),
                "preparing a batch must return either success and a batch, or an error");
         if (prepared) {
-            status = ferry_prepared_launch(prepared, stream, &error);
+            status = ferry_prepared_launch(prepared, drawn_options(from), stream, ticket, &error);
             expect(ferry_prepared_destroy(prepared, nullptr) == 0, "cannot destroy a prepared batch");
         }
     }
+    end(made);
     expect(ferry_stream_synchronize(all.ferry, stream, nullptr) == 0, "the stream has failed");
     check(all, drawn, status, error);
 }
@@ -304,13 +346,14 @@ void run_fill(input &from, table &all) {
     from.take_bytes(fill.pattern, sizeof fill.pattern);
     constexpr std::uint32_t sizes[] = {1, 2, 4, 8, 16, 0, 3, 32};
     fill.pattern_size = from.of(sizes);
-    fill.flags = from.one_in(8) ? from.take<std::uint32_t>() : 0;
+    if (from.one_in(24)) fill.reserved0 = from.take<std::uint32_t>();
+    const drawn_options options(from);
     rows where;
     const std::uint64_t height = fill.height ? fill.height : 1, depth = fill.depth ? fill.depth : 1;
     const bool is_inside = where.find(to, fill.destination, fill.width, height, depth);
     if (!is_inside && fill.width && (!(to && !to->is_readable) || leads_into_another(all, where))) return;
     ferry_error_info error = new_error();
-    const std::int32_t status = known(ferry_fill(all.ferry, &fill, &error));
+    const std::int32_t status = known(ferry_fill(all.ferry, &fill, options, &error));
     expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0 && fill.width) {
         expect(is_inside, "a fill out of bounds was accepted");
@@ -322,19 +365,11 @@ void run_fill(input &from, table &all) {
     if (to) all.compare(*to);
 }
 
-template <class Struct> Struct draw_struct(input &from) {
-    Struct drawn = {};
-    from.take_bytes(&drawn, sizeof drawn);
-    if (!from.one_in(4)) drawn.struct_size = sizeof drawn;
-    // The struct's size must not exceed the variable that ferry reads.
-    if (drawn.struct_size > sizeof drawn) drawn.struct_size = sizeof drawn;
-    return drawn;
-}
-
 void run_options(input &from, table &all) {
     ferry_error_info error = new_error();
     if (from.one_in(8)) {
         ferry_options options = draw_struct<ferry_options>(from);
+        options.struct_size &= ~7u; // ferry would read a part of a pointer if the size ended inside it
         // Pointers are the program's responsibility, and the settings of the running driver stay unchanged.
         options.get_proc = nullptr;
         options.allocate = nullptr;
@@ -342,6 +377,8 @@ void run_options(input &from, table &all) {
         options.log = nullptr;
         options.staging_cpus = nullptr;
         options.submit = nullptr;
+        const ferry_copy_options copy_options = draw_struct<ferry_copy_options>(from);
+        options.copy_options = from.one_in(2) ? &copy_options : nullptr;
         options.driver = FERRY_DRIVER_SOFTWARE;
         const ferry_software_options settings = draw_struct<ferry_software_options>(from);
         options.driver_options = from.one_in(2) ? &settings : nullptr;

@@ -1,6 +1,7 @@
 #include "fuzz/effect.h"
 
 #include <algorithm>
+#include <numeric>
 
 namespace ferry::test {
 
@@ -17,31 +18,26 @@ std::string words_of_extent(const extent &size) {
     return std::to_string(size.width) + " x " + std::to_string(size.height) + " x " + std::to_string(size.depth);
 }
 
-std::string words_of_flags(std::uint32_t flags) {
-    char text[32];
-    std::snprintf(text, sizeof text, "flags 0x%x", flags);
-    return text;
-}
-
 extent largest_of(buffer &one) {
     const ferry_array *const array = one.array();
     return array ? extent{array->row_bytes, array->rows, array->slices} : extent{one.size(), one.size(), one.size()};
 }
 
-constexpr std::uint32_t copy_flags[] = {0,
-                                        0,
-                                        0,
-                                        0,
-                                        0,
-                                        FERRY_COPY_URGENT,
-                                        FERRY_COPY_NO_KERNELS,
-                                        FERRY_COPY_BY_STAGING | FERRY_COPY_NO_KERNELS,
-                                        FERRY_COPY_BY_DRIVER,
-                                        FERRY_COPY_BY_KERNEL,
-                                        FERRY_COPY_BY_STAGING,
-                                        FERRY_COPY_BY_STAGING | 1u << FERRY_COPY_MAX_SMS_SHIFT,
-                                        FERRY_COPY_URGENT | 3u << FERRY_COPY_MAX_SMS_SHIFT};
-constexpr std::uint32_t fill_flags[] = {0, 0, 0, FERRY_COPY_URGENT, FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL};
+constexpr how copy_options[] = {{},
+                                {},
+                                {},
+                                {},
+                                ordinary,
+                                in_stream_order,
+                                urgent,
+                                no_kernels,
+                                by_staging | no_kernels,
+                                by_driver,
+                                by_kernel,
+                                by_staging,
+                                by_staging | max_sms(1),
+                                urgent | max_sms(3)};
+constexpr how fill_options[] = {{}, {}, ordinary, urgent, by_driver, by_kernel, by_staging, no_kernels};
 
 } // namespace
 
@@ -76,10 +72,7 @@ view line_in(buffer &in, std::uint64_t offset, std::uint64_t length) {
 // ---- Copies
 
 ferry_copy_desc drawn_copy::describe() const {
-    ferry_copy_desc copy =
-        describe_copy(source.describe(), destination.describe(), size.width, size.height, size.depth);
-    copy.flags = flags;
-    return copy;
+    return describe_copy(source.describe(), destination.describe(), size.width, size.height, size.depth);
 }
 
 void drawn_copy::apply() const {
@@ -90,7 +83,7 @@ void drawn_copy::apply() const {
 
 std::string drawn_copy::words() const {
     return "copy of " + words_of_extent(size) + " from " + words_of_view(source) + " to " + words_of_view(destination) +
-           ", " + words_of_flags(flags);
+           words_of(options);
 }
 
 // ---- Fills
@@ -99,7 +92,6 @@ ferry_fill_desc drawn_fill::describe() const {
     const ferry_place place = destination.describe();
     ferry_fill_desc fill;
     ferry_fill_desc_init(&fill, &place, size.width, size.height, size.depth, pattern, pattern_size);
-    fill.flags = flags;
     return fill;
 }
 
@@ -120,7 +112,7 @@ void drawn_fill::apply() const {
 
 std::string drawn_fill::words() const {
     return "fill of " + words_of_extent(size) + " with " + std::to_string(pattern_size) + " B in " +
-           words_of_view(destination) + ", " + words_of_flags(flags);
+           words_of_view(destination) + words_of(options);
 }
 
 // ---- Writes
@@ -149,6 +141,15 @@ void apply(const effect &one) {
     std::visit([](const auto &each) { each.apply(); }, one);
 }
 
+std::uint64_t bytes_of(const std::vector<effect> &all) {
+    const auto add = [](std::uint64_t sum, const effect &one) {
+        if (const auto *const copy = std::get_if<drawn_copy>(&one)) return sum + copy->size.total();
+        if (const auto *const fill = std::get_if<drawn_fill>(&one)) return sum + fill->size.total();
+        return sum + std::get<drawn_write>(one).data.size();
+    };
+    return std::accumulate(all.begin(), all.end(), std::uint64_t{0}, add);
+}
+
 namespace {
 
 bool box_holds(const view &one, const extent &size, std::uint64_t offset) {
@@ -171,7 +172,13 @@ std::string words_of(const effect &one) {
     return std::visit([](const auto &each) { return each.words(); }, one);
 }
 
+std::string words_of(const how &options) { return options == how() ? "" : ", " + testing::PrintToString(options); }
+
 // ---- Drawing
+
+how with_any_tag(dice &random, const how &options) {
+    return random.one_in(4) ? ordinary | options | tag(1 + random.up_to(1000)) : options;
+}
 
 bool draw_view(dice &random, buffer &in, const extent &size, std::uint64_t unit, std::uint64_t first, std::uint64_t end,
                view &drawn) {
@@ -235,7 +242,7 @@ bool draw_copy(dice &random, buffer &from, buffer &to, drawn_copy &drawn) {
     size.width = size.width / unit * unit;
     if (random.one_in(60)) size.width = 0;
     drawn.size = size;
-    drawn.flags = random.of(copy_flags);
+    drawn.options = with_any_tag(random, random.of(copy_options));
     const std::uint64_t middle = &from == &to ? from.size() / 2 : 0;
     return draw_view(random, from, size, unit, 0, middle ? middle : from.size(), drawn.source) &&
            draw_view(random, to, size, unit, middle, to.size(), drawn.destination);
@@ -248,7 +255,7 @@ drawn_fill draw_fill(dice &random, buffer &to) {
     drawn.pattern_size = random.of(pattern_sizes);
     for (std::uint8_t &one : drawn.pattern)
         one = static_cast<std::uint8_t>(random.any());
-    drawn.flags = random.of(fill_flags);
+    drawn.options = with_any_tag(random, random.of(fill_options));
     const extent form = random.of(forms);
     const std::uint64_t unit = drawn.pattern_size;
     extent size = {random.size(std::min(form.width, to.size()) / unit) * unit, random.size(form.height),
@@ -274,7 +281,7 @@ std::vector<drawn_copy> draw_pieces(dice &random, const std::vector<buffer *> &s
         const std::uint64_t length = random.size(std::min(stride, from.size()));
         const view source = line_in(from, random.up_to(from.size() - length), length),
                    destination = line_in(to, i * stride + random.up_to(stride - length), length);
-        drawn.push_back({source, destination, {length, 1, 1}, 0});
+        drawn.push_back({source, destination, {length, 1, 1}});
     }
     return drawn;
 }

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "fuzz/buffer.h"
+#include "support/how.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -39,7 +40,7 @@ view line_in(buffer &in, std::uint64_t offset, std::uint64_t length);
 struct drawn_copy {
     view source, destination;
     extent size;
-    std::uint32_t flags = 0;
+    how options = {}; // none in a batch, which has options of its own
 
     ferry_copy_desc describe() const;
     void apply() const;
@@ -51,7 +52,7 @@ struct drawn_fill {
     extent size;
     std::uint8_t pattern[16] = {};
     std::uint32_t pattern_size = 1;
-    std::uint32_t flags = 0;
+    how options = {};
 
     ferry_fill_desc describe() const;
     void apply() const;
@@ -76,11 +77,15 @@ using effect = std::variant<drawn_copy, drawn_fill, drawn_write>;
 const buffer *source_of(const effect &one);
 buffer *destination_of(const effect &one);
 void apply(const effect &one);
+std::uint64_t bytes_of(const std::vector<effect> &all);
 bool writes_byte(const effect &one, std::uint64_t offset);
 std::string words_of(const effect &one);
+std::string words_of(const how &options);
 
 // ---- Drawing
 
+// Adds a tag to a quarter of the options.
+how with_any_tag(dice &random, const how &options);
 // Draws a box of `size` in a buffer, with offsets and pitches that are multiples of `unit`. Returns false if the box
 // does not fit between `first` and `end`.
 bool draw_view(dice &random, buffer &in, const extent &size, std::uint64_t unit, std::uint64_t first, std::uint64_t end,

@@ -19,7 +19,7 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
     const bool may_take_a_kernel = drawn.pattern_size > 4 || drawn.size.depth > 1;
-    if (status == FERRY_ERROR_ROUTE && (drawn.flags & FERRY_COPY_BY_KERNEL)) return false;
+    if (status == FERRY_ERROR_ROUTE && drawn.options.has(by_kernel)) return false;
     if (status == FERRY_ERROR_UNSUPPORTED && may_take_a_kernel) return false;
     w.fail("a valid fill was refused: " + describe_status(status, error));
     return false;
@@ -38,9 +38,14 @@ void fill_on_a_stream(world &w) {
     ferry_instance *const ferry = w.instance_for({drawn});
     const ferry_fill_desc fill = drawn.describe();
     ferry_error_info error = new_error();
-    const std::int32_t status =
-        w.call(w.context_for(on), [&] { return ferry_fill_async(ferry, &fill, on.stream, &error); });
-    if (went_well(w, status, error, drawn)) w.enqueued(lane, {drawn});
+    ferry_ticket *ticket = nullptr;
+    const bool with_ticket = w.random.one_in(3);
+    const std::int32_t status = w.call(w.context_for(on), [&] {
+        return ferry_fill_async(ferry, &fill, drawn.options, on.stream, with_ticket ? &ticket : nullptr, &error);
+    });
+    if (!went_well(w, status, error, drawn)) return;
+    w.enqueued(lane, {drawn});
+    w.keep_ticket(ticket, lane, {drawn}, bytes_of({drawn}), drawn.options);
 }
 
 void fill_at_once(world &w) {
@@ -50,7 +55,8 @@ void fill_at_once(world &w) {
     ferry_instance *const ferry = w.instance_for({drawn});
     const ferry_fill_desc fill = drawn.describe();
     ferry_error_info error = new_error();
-    const std::int32_t status = w.call(w.any_context(), [&] { return ferry_fill(ferry, &fill, &error); });
+    const std::int32_t status =
+        w.call(w.any_context(), [&] { return ferry_fill(ferry, &fill, drawn.options, &error); });
     if (!went_well(w, status, error, drawn)) return;
     w.done({drawn});
     w.compare(*drawn.destination.in, "right after a synchronous fill");

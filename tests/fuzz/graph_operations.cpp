@@ -44,8 +44,9 @@ private:
         ferry_error_info error = new_error();
         w_.say("capturing on '" + std::string(on_.name) + "' of device " + std::to_string(on_.device) + ": " +
                drawn.words());
-        const std::int32_t status =
-            w_.call(w_.any_context(), [&] { return ferry_copy_async(ferry, &copy, on_.stream, nullptr, &error); });
+        const std::int32_t status = w_.call(w_.any_context(), [&] {
+            return ferry_copy_async(ferry, &copy, drawn.options, on_.stream, nullptr, &error);
+        });
         if (went_well(status, error, false)) made_.effects.push_back(drawn);
     }
     void fill() {
@@ -55,8 +56,9 @@ private:
         const ferry_fill_desc fill = drawn.describe();
         ferry_error_info error = new_error();
         w_.say("capturing: " + drawn.words());
-        const std::int32_t status =
-            w_.call(w_.any_context(), [&] { return ferry_fill_async(w_.run.ferry.get(), &fill, on_.stream, &error); });
+        const std::int32_t status = w_.call(w_.any_context(), [&] {
+            return ferry_fill_async(w_.run.ferry.get(), &fill, drawn.options, on_.stream, nullptr, &error);
+        });
         if (went_well(status, error, true)) made_.effects.push_back(drawn);
     }
     void write() {
@@ -80,8 +82,8 @@ private:
         if (held.is_updatable || w_.lanes[held.lane].context != on_.context) return;
         ferry_error_info error = new_error();
         w_.say("capturing a prepared batch of " + std::to_string(held.copies.size()));
-        const std::int32_t status =
-            w_.call(w_.any_context(), [&] { return ferry_prepared_launch(held.handle, on_.stream, &error); });
+        const std::int32_t status = w_.call(
+            w_.any_context(), [&] { return ferry_prepared_launch(held.handle, nullptr, on_.stream, nullptr, &error); });
         if (!went_well(status, error, false)) return;
         made_.effects.insert(made_.effects.end(), held.copies.begin(), held.copies.end());
         made_.prepared.push_back(held.handle);

@@ -40,8 +40,8 @@ void reallocate_in_stream_order(world &w) {
         one.reallocate(on.stream);
     }
     const ferry_fill_desc fill = whole.describe();
-    w.require(
-        w.call(w.context_for(on), [&] { return ferry_fill_async(w.run.ferry.get(), &fill, on.stream, nullptr); }));
+    w.require(w.call(w.context_for(on),
+                     [&] { return ferry_fill_async(w.run.ferry.get(), &fill, nullptr, on.stream, nullptr, nullptr); }));
     w.enqueued(lane, {whole});
 }
 
@@ -80,9 +80,9 @@ void prepare_staging(world &w) {
     w.say("ferry_staging_prepare of device " + std::to_string(device));
     const std::int32_t status =
         w.call(w.any_context(), [&] { return ferry_staging_prepare(w.run.ferry.get(), device, nullptr); });
-    const std::int32_t expected = device == device_count()                  ? FERRY_ERROR_DEVICE
-                                  : w.run.how.staging == FERRY_STAGING_NONE ? FERRY_ERROR_UNSUPPORTED
-                                                                            : 0;
+    const std::int32_t expected = device == device_count()                      ? FERRY_ERROR_DEVICE
+                                  : w.run.setting.staging == FERRY_STAGING_NONE ? FERRY_ERROR_UNSUPPORTED
+                                                                                : 0;
     w.expect(status == expected, "ferry_staging_prepare returned an unexpected status");
 }
 

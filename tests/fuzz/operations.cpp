@@ -50,6 +50,7 @@ const operation operations[] = {
     {"copy within a buffer", 4, copy_within_a_buffer},
     {"pieces within a buffer", 3, pieces_within_a_buffer},
     {"refused copy", 6, refused_copy},
+    {"refused options", 4, refused_options},
     {"refused batch", 2, refused_batch},
     {"refused fill", 2, refused_fill},
     {"refused calls", 1, refused_calls},
@@ -106,6 +107,11 @@ std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &tak
         if (std::find(taken.begin(), taken.end(), one.get()) == taken.end()) found.push_back(one.get());
     return found;
 }
+
+bool is_forced(const how &options) { return options.fields().route != FERRY_ROUTE_AUTO; }
+
+// Forced staging needs free slots where the options or the memory exclude kernels. Relays need streams.
+bool may_exceed_limits(const how &options) { return options.has(by_staging) || options.has(by_relay); }
 
 std::string describe_status(std::int32_t status, const ferry_error_info &error) {
     return std::string(ferry_status_name(status)) + ", " + describe(error);

@@ -5,9 +5,6 @@
 
 namespace ferry::test {
 
-// Flags that guarantee something when a call returns.
-constexpr std::uint32_t promise_flags = FERRY_COPY_SOURCE_READ | FERRY_COPY_DESTINATION_WRITTEN;
-
 // copy_operations.cpp
 void copy_on_a_stream(world &);
 void copy_with_a_ticket(world &);
@@ -66,6 +63,7 @@ void pieces_within_a_buffer(world &);
 
 // refused_operations.cpp
 void refused_copy(world &);
+void refused_options(world &);
 void refused_batch(world &);
 void refused_fill(world &);
 void refused_calls(world &);
@@ -80,8 +78,10 @@ buffer &any_source(world &of);
 drawn_copy any_copy(world &of);
 // Returns whether no other lane works on the buffer.
 bool is_only_of(const buffer &one, std::size_t lane);
-// Whether the flags force a route whose slots or streams may all be in use. The copy then fails with FERRY_ERROR_LIMIT.
-bool may_exceed_limits(const drawn_copy &drawn);
+// Whether the options force a route whose slots or streams may all be in use. The call then fails with
+// FERRY_ERROR_LIMIT.
+bool may_exceed_limits(const how &options);
+bool is_forced(const how &options);
 // The program writes to the source again.
 void overwrite_source(const drawn_copy &drawn);
 // The buffers that are not among `taken`.

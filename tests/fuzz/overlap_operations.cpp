@@ -108,15 +108,15 @@ void copy_within_a_buffer(world &w) {
     ferry_error_info error = new_error();
     ferry_explanation explained = new_explanation();
     const CUcontext current = w.context_for(on);
-    const std::int32_t said =
-        w.call(current, [&] { return ferry_copy_explain_async(ferry, &copy, on.stream, &explained, nullptr); });
+    const std::int32_t said = w.call(
+        current, [&] { return ferry_copy_explain_async(ferry, &copy, nullptr, on.stream, &explained, nullptr); });
     ferry_prepared *prepared = nullptr;
     const std::int32_t status = w.call(current, [&] {
-        return form == 0   ? ferry_copy(ferry, &copy, &error)
-               : form == 1 ? ferry_copy_async(ferry, &copy, on.stream, nullptr, &error)
-               : form == 2 ? ferry_copy_batch(ferry, &copy, 1, 0, &error)
-               : form == 3 ? ferry_copy_batch_async(ferry, &copy, 1, FERRY_BATCH_CHECK_OVERLAP, on.stream, &error)
-                           : ferry_prepared_create(ferry, &copy, 1, 0, on.stream, &prepared, &error);
+        return form == 0   ? ferry_copy(ferry, &copy, nullptr, &error)
+               : form == 1 ? ferry_copy_async(ferry, &copy, nullptr, on.stream, nullptr, &error)
+               : form == 2 ? ferry_copy_batch(ferry, &copy, 1, nullptr, &error)
+               : form == 3 ? ferry_copy_batch_async(ferry, &copy, 1, check_overlap, on.stream, nullptr, &error)
+                           : ferry_prepared_create(ferry, &copy, 1, nullptr, on.stream, &prepared, &error);
     });
     if (shares) {
         expect_overlap(w, status, error, FERRY_FIELD_ADDRESS);
@@ -126,7 +126,8 @@ void copy_within_a_buffer(world &w) {
     }
     if (!w.require(status) || !w.require(said)) return;
     if (form == 4) {
-        w.require(w.call(current, [&] { return ferry_prepared_launch(prepared, on.stream, &error); }));
+        w.require(
+            w.call(current, [&] { return ferry_prepared_launch(prepared, nullptr, on.stream, nullptr, &error); }));
         w.enqueued(lane, effects);
         w.synchronize(lane);
         w.require(w.call(w.any_context(), [&] { return ferry_prepared_destroy(prepared, nullptr); }));
@@ -145,8 +146,8 @@ namespace {
 enum class exchange { flip, rotation, halves, shift };
 
 // The destination of piece `number` of `count`.
-std::uint64_t target_of(exchange how, std::uint64_t number, std::uint64_t count) {
-    switch (how) {
+std::uint64_t target_of(exchange kind, std::uint64_t number, std::uint64_t count) {
+    switch (kind) {
     case exchange::flip:
         return count - 1 - number;
     case exchange::rotation:
@@ -171,18 +172,18 @@ void pieces_within_a_buffer(world &w) {
     buffer &in = any_buffer(w);
     if (in.is_array()) return;
     constexpr exchange exchanges[] = {exchange::flip, exchange::rotation, exchange::halves, exchange::shift};
-    const exchange how = w.random.of(exchanges);
+    const exchange kind = w.random.of(exchanges);
     const std::uint64_t count = 1 + w.random.size(60), stride = in.size() / (2 * count);
     if (stride == 0) return;
     const std::uint64_t length = w.random.size(stride);
-    const std::uint64_t shift = how == exchange::shift ? w.random.up_to(2 * stride) : 0;
-    const std::uint64_t made = how == exchange::halves ? (count + 1) / 2 : count;
+    const std::uint64_t shift = kind == exchange::shift ? w.random.up_to(2 * stride) : 0;
+    const std::uint64_t made = kind == exchange::halves ? (count + 1) / 2 : count;
     std::vector<drawn_copy> all;
     for (std::uint64_t i = 0; i < made; ++i) {
         const view from = line_in(in, i * stride, length),
-                   to = line_in(in, target_of(how, i, count + count % 2 * (how == exchange::halves)) * stride + shift,
+                   to = line_in(in, target_of(kind, i, count + count % 2 * (kind == exchange::halves)) * stride + shift,
                                 length);
-        all.push_back({from, to, {length, 1, 1}, 0});
+        all.push_back({from, to, {length, 1, 1}});
     }
     const auto own = std::find_if(all.begin(), all.end(), [&](const drawn_copy &one) {
         return share_bytes(one.source, one.destination, length);
@@ -210,15 +211,15 @@ void pieces_within_a_buffer(world &w) {
         sizes.push_back(length);
     }
     ferry_instance *const ferry = w.instance_for(effects);
-    const std::uint32_t flags = checks ? FERRY_BATCH_CHECK_OVERLAP : 0;
+    const how options = checks ? check_overlap : how();
     ferry_error_info error = new_error();
     ferry_prepared *prepared = nullptr;
     const std::int32_t status = w.call(w.context_for(on), [&] {
-        return form == 0   ? ferry_copy_pieces(ferry, to.data(), from.data(), sizes.data(), all.size(), flags, &error)
-               : form == 1 ? ferry_copy_pieces_async(ferry, to.data(), from.data(), sizes.data(), all.size(), flags,
-                                                     on.stream, &error)
+        return form == 0   ? ferry_copy_pieces(ferry, to.data(), from.data(), sizes.data(), all.size(), options, &error)
+               : form == 1 ? ferry_copy_pieces_async(ferry, to.data(), from.data(), sizes.data(), all.size(), options,
+                                                     on.stream, nullptr, &error)
                            : ferry_prepared_create_pieces(ferry, to.data(), from.data(), sizes.data(), all.size(),
-                                                          flags, on.stream, &prepared, &error);
+                                                          options, on.stream, &prepared, &error);
     });
     if (own != all.end() || share) {
         expect_overlap(w, status, error, own != all.end() ? FERRY_FIELD_ADDRESS : FERRY_FIELD_INDEX);
@@ -242,7 +243,8 @@ void pieces_within_a_buffer(world &w) {
         w.done(effects);
     } else {
         if (form == 2)
-            w.require(w.call(w.context_for(on), [&] { return ferry_prepared_launch(prepared, on.stream, &error); }));
+            w.require(w.call(w.context_for(on),
+                             [&] { return ferry_prepared_launch(prepared, nullptr, on.stream, nullptr, &error); }));
         w.enqueued(lane, effects);
     }
     if (prepared) {

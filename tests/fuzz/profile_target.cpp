@@ -44,7 +44,7 @@ void explain() {
     copy.width = 32;
     ferry_explanation explanation = {};
     explanation.struct_size = sizeof explanation;
-    expect(ferry_copy_explain(instance(), &copy, &explanation, nullptr) == 0,
+    expect(ferry_copy_explain(instance(), &copy, nullptr, &explanation, nullptr) == 0,
            "ferry_copy_explain failed with the loaded profile");
 }
 

@@ -59,7 +59,7 @@ void query_the_rest(world &w) {
     w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device, nullptr); }));
     auto staging = sized<ferry_staging_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging, nullptr); }));
-    w.expect(staging.threads <= w.run.how.staging_threads, "more staging threads than requested");
+    w.expect(staging.threads <= w.run.setting.staging_threads, "more staging threads than requested");
     if (device_count() > 1) {
         auto peer = sized<ferry_peer_info>();
         w.require(w.call(w.any_context(), [&] { return ferry_peer_get_info(ferry, 1, 0, &peer, nullptr); }));
@@ -184,7 +184,7 @@ void end_a_context(world &w) {
             w.require(raw().cuLaunchHostFunc(stream, hold, nullptr));
         }
         const auto copy = [&](std::uint64_t to, std::uint64_t from) {
-            w.require(ferry_copy_bytes_async(ferry, to, from, size, stream, nullptr));
+            w.require(ferry_copy_bytes_async(ferry, to, from, size, nullptr, stream, nullptr, nullptr));
         };
         copy(there, reinterpret_cast<std::uintptr_t>(sent.data()));
         copy(reinterpret_cast<std::uintptr_t>(got.data()), there);

@@ -22,15 +22,15 @@ const fuzz_setting fuzz_settings[] = {
 const std::size_t fuzz_setting_count = std::size(fuzz_settings);
 
 fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
-    : seed(seed), threads(threads), how(fuzz_settings[dice(seed).up_to(fuzz_setting_count - 1)]), doing(threads) {
+    : seed(seed), threads(threads), setting(fuzz_settings[dice(seed).up_to(fuzz_setting_count - 1)]), doing(threads) {
     ferry_options options = options_under_test();
-    options.checks = how.checks;
-    options.kernels = how.kernels;
-    options.staging = how.staging;
-    options.staging_bytes = how.staging_bytes;
-    options.staging_threads = how.staging_threads;
-    if (how.has_program_threads) {
-        workers.emplace().is_full = how.is_queue_full;
+    options.checks = setting.checks;
+    options.kernels = setting.kernels;
+    options.staging = setting.staging;
+    options.staging_bytes = setting.staging_bytes;
+    options.staging_threads = setting.staging_threads;
+    if (setting.has_program_threads) {
+        workers.emplace().is_full = setting.is_queue_full;
         options.submit = program_threads::submit;
         options.submit_user = &*workers;
     }
@@ -42,9 +42,9 @@ fuzz_run::fuzz_run(std::uint64_t seed, unsigned threads)
     }
     ferry = open_or_fail(options);
     options.trace = nullptr;
-    options.checks = how.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
+    options.checks = setting.checks == FERRY_CHECKS_FULL ? FERRY_CHECKS_BASIC : FERRY_CHECKS_FULL;
     other = open_or_fail(options);
-    options.copy_flags = promise_flags;
+    options.copy_options = promises;
     promising = open_or_fail(options);
 }
 
@@ -57,7 +57,7 @@ void fuzz_run::say(unsigned thread, const std::string &words) {
 std::string fuzz_run::words() {
     const std::lock_guard lock(mutex_);
     std::string all =
-        "FERRY_FUZZ_SEED=" + std::to_string(seed) + " of " + std::to_string(threads) + " threads, " + how.name;
+        "FERRY_FUZZ_SEED=" + std::to_string(seed) + " of " + std::to_string(threads) + " threads, " + setting.name;
     for (const std::string &one : doing)
         all += "\n  " + one;
     return all;

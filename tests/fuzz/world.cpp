@@ -130,7 +130,7 @@ void world::fail(const std::string &what) {
     if (run.has_failed.exchange(true)) return;
     ADD_FAILURE() << what << "\nin operation " << operation_ << " of thread " << thread_ << ": " << words_
                   << "\nto repeat: --seed " << run.seed << " --operations " << operation_ << " --threads "
-                  << run.threads << " (" << run.how.name << ")";
+                  << run.threads << " (" << run.setting.name << ")";
 }
 
 std::int32_t world::call(CUcontext current, const std::function<std::int32_t()> &ferry_call) {
@@ -287,14 +287,8 @@ void world::synchronize(std::size_t number) {
         each->readers &= ~bit(number);
         each->writers &= ~bit(number);
     }
-    for (const held_ticket &held : tickets) {
-        if (held.lane != number) continue;
-        ferry_ticket_info info = {};
-        info.struct_size = sizeof info;
-        require(ferry_ticket_get_info(held.ticket, &info, nullptr));
-        expect(info.done && info.bytes_done == info.bytes_total && info.status == 0,
-               "the stream completed a copy, but its ticket is not done");
-    }
+    for (const held_ticket &held : tickets)
+        expect(held.lane != number || query_ticket(held).done, "the stream completed, but a ticket is not done");
 }
 
 std::uint32_t world::lanes_of_legacy_stream(CUcontext of) const {
@@ -360,7 +354,7 @@ void world::drop_users(const buffer &one) {
     for (std::size_t i = prepared.size(); i-- > 0;)
         if (std::any_of(prepared[i].copies.begin(), prepared[i].copies.end(), names)) release_prepared(i);
     for (std::size_t i = tickets.size(); i-- > 0;)
-        if (names(tickets[i].copy)) release_ticket(i);
+        if (std::any_of(tickets[i].effects.begin(), tickets[i].effects.end(), names)) release_ticket(i);
 }
 
 void world::replace(std::size_t number) {
@@ -373,6 +367,23 @@ void world::replace(std::size_t number) {
     writes_.erase(&old);
     buffers[number].reset();
     buffers[number] = make_buffer(kind);
+}
+
+void world::keep_ticket(ferry_ticket *ticket, std::size_t lane, const std::vector<effect> &effects, std::uint64_t bytes,
+                        const how &options) {
+    if (!ticket) return;
+    tickets.push_back({ticket, effects, operation_, lane, bytes, options.fields().tag});
+    if (random.one_in(4)) release_ticket(tickets.size() - 1);
+}
+
+ferry_ticket_info world::query_ticket(const held_ticket &held) {
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    require(call(any_context(), [&] { return ferry_ticket_get_info(held.ticket, &info, nullptr); }));
+    expect(info.bytes_total == held.bytes && info.bytes_done <= info.bytes_total && info.tag == held.tag &&
+               info.status == 0 && (!info.done || info.bytes_done == info.bytes_total),
+           "the ticket reports a wrong state");
+    return info;
 }
 
 void world::release_ticket(std::size_t number) {

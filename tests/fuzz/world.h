@@ -29,16 +29,19 @@ struct fuzz_setting {
 extern const fuzz_setting fuzz_settings[];
 extern const std::size_t fuzz_setting_count;
 
+// Options that guarantee something when a call returns.
+constexpr how promises = read_in_the_call | written_in_the_call;
+
 // One run with one seed. All threads of the run share it.
 struct fuzz_run {
     fuzz_run(std::uint64_t seed, unsigned threads);
 
     const std::uint64_t seed;
     const unsigned threads;
-    const fuzz_setting &how;
+    const fuzz_setting &setting;
     std::optional<program_threads> workers; // before the instances, which wait for the workers
     instance_owner ferry, other;            // both on one driver; `other` uses the other level of checks
-    instance_owner promising;               // as `other`, with both promise_flags for calls that have no flags
+    instance_owner promising;               // as `other`, with `promises` for calls without options
     const ferry_ipc_handle *lent = nullptr;
     bool prints = false; // prints each operation as it begins
     std::atomic<bool> has_failed = false;
@@ -65,14 +68,16 @@ struct lane {
 
 struct held_ticket {
     ferry_ticket *ticket;
-    drawn_copy copy;
+    std::vector<effect> effects;
     std::uint64_t operation; // the operation that made the ticket
     std::size_t lane;
+    std::uint64_t bytes, tag; // that the ticket must report
 };
 
 struct held_prepared {
     ferry_prepared *handle;
     std::vector<drawn_copy> copies;
+    how options;
     std::size_t lane; // the lane of its creation, the only lane on which addresses may change
     bool is_updatable;
 };
@@ -155,6 +160,12 @@ public:
     void drop_users(const buffer &one);
     void replace(std::size_t number);
     void release_all();
+    // Keeps the ticket of effects that were enqueued, or releases it. Ignores a null ticket. `bytes` and `tag` are what
+    // the ticket must report.
+    void keep_ticket(ferry_ticket *ticket, std::size_t lane, const std::vector<effect> &effects, std::uint64_t bytes,
+                     const how &options);
+    // Queries a ticket, which must agree with its effects.
+    ferry_ticket_info query_ticket(const held_ticket &held);
     void release_ticket(std::size_t number);
     void release_prepared(std::size_t number);
     void release_graph(std::size_t number);

@@ -5,6 +5,7 @@
 #include <random>
 #include <vector>
 
+#include "support/how.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -17,18 +18,18 @@ struct piece_batch {
         from.push_back(source);
         sizes.push_back(size);
     }
-    std::int32_t copy(ferry_instance *instance, std::uint32_t flags = 0, ferry_error_info *error = nullptr) const {
-        return ferry_copy_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, error);
+    std::int32_t copy(ferry_instance *instance, const how &options = {}, ferry_error_info *error = nullptr) const {
+        return ferry_copy_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), options, error);
     }
-    std::int32_t copy_async(ferry_instance *instance, CUstream stream, std::uint32_t flags = 0,
+    std::int32_t copy_async(ferry_instance *instance, CUstream stream, const how &options = {},
                             ferry_error_info *error = nullptr) const {
-        return ferry_copy_pieces_async(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, stream,
-                                       error);
+        return ferry_copy_pieces_async(instance, to.data(), from.data(), sizes.data(), sizes.size(), options, stream,
+                                       nullptr, error);
     }
-    std::int32_t prepare(ferry_instance *instance, CUstream stream, std::uint32_t flags, ferry_prepared **prepared,
+    std::int32_t prepare(ferry_instance *instance, CUstream stream, const how &options, ferry_prepared **prepared,
                          ferry_error_info *error = nullptr) const {
-        return ferry_prepared_create_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), flags, stream,
-                                            prepared, error);
+        return ferry_prepared_create_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), options,
+                                            stream, prepared, error);
     }
 };
 

@@ -15,7 +15,7 @@ stand_ins = {
 import ctypes, os
 from ctypes import byref, c_int32, c_uint64, c_void_p
 ferry = ctypes.CDLL(os.environ["STAND_IN_LIBRARY"])
-ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p]
+ferry.ferry_copy_bytes.argtypes = [c_void_p, c_uint64, c_uint64, c_uint64, c_void_p, c_void_p]
 ferry.ferry_device_alloc.argtypes = [c_void_p, c_int32, c_uint64, c_void_p, c_void_p]
 instance = c_void_p()
 options = (ctypes.c_uint32 * 2)(8, 1)  # struct_size, FERRY_DRIVER_AUTO
@@ -54,7 +54,7 @@ def copy(name, to, source):
         # A float is missing: one byte could be right by chance.
         size = width - 4 if is_broken and i == rows - 1 else width
         assert size == 0 or ferry.ferry_copy_bytes(instance, to.address.value + i * to.pitch, source.address.value + i * source.pitch,
-                                      size, None) == 0
+                                      size, None, None) == 0
 
 def wait(): assert ferry.ferry_context_synchronize(instance, 0, None, None) == 0
 ''',

@@ -249,9 +249,29 @@ void drain(const environment &environment) {
     check(environment.cu.cuStreamSynchronize(environment.stream.get()), "cuStreamSynchronize");
 }
 
-void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream) {
+copy_options with_route(std::int32_t route, std::uint32_t max_sms) {
+    auto options = sized<ferry_copy_options>();
+    options.route = route;
+    options.max_sms = max_sms;
+    return options;
+}
+
+copy_options with_flags(std::uint32_t flags) {
+    auto options = sized<ferry_copy_options>();
+    options.flags = flags;
+    return options;
+}
+
+copy_options with_priority(std::int32_t priority) {
+    auto options = sized<ferry_copy_options>();
+    options.priority = priority;
+    return options;
+}
+
+void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream,
+                              const copy_options &options) {
     ferry_error_info error = sized<ferry_error_info>();
-    check(ferry_copy_async(ferry, &copy, stream, nullptr, &error), "ferry_copy_async", error);
+    check(ferry_copy_async(ferry, &copy, pointer_to(options), stream, nullptr, &error), "ferry_copy_async", error);
 }
 
 std::vector<contender> raw_contenders(const environment &environment, const box &box) {
@@ -269,24 +289,24 @@ std::vector<contender> raw_contenders(const environment &environment, const box 
     return contenders;
 }
 
-contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags) {
-    return ferry_contender(environment, box, flags, environment.stream.get());
+contender ferry_contender(const environment &environment, const box &box, const copy_options &options) {
+    return ferry_contender(environment, box, options, environment.stream.get());
 }
 
-contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags, CUstream stream) {
-    ferry_copy_desc desc = describe(box);
-    desc.flags = flags;
-    return {"ferry_copy_async", [&environment, desc, stream] {
-                ferry_copy_async_checked(environment.basic.get(), desc, stream);
+contender ferry_contender(const environment &environment, const box &box, const copy_options &options,
+                          CUstream stream) {
+    return {"ferry_copy_async", [&environment, desc = describe(box), options, stream] {
+                ferry_copy_async_checked(environment.basic.get(), desc, stream, options);
                 check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
             }};
 }
 
-std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy) {
+std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy,
+                                         const copy_options &options) {
     auto told = sized<ferry_explanation>();
     auto error = sized<ferry_error_info>();
-    const std::int32_t status =
-        ferry_copy_explain_async(environment.basic.get(), &copy, environment.stream.get(), &told, &error);
+    const std::int32_t status = ferry_copy_explain_async(environment.basic.get(), &copy, pointer_to(options),
+                                                         environment.stream.get(), &told, &error);
     if (status == FERRY_ERROR_ROUTE) return std::nullopt;
     check(status, "ferry_copy_explain_async", error);
     return told;

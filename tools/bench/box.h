@@ -72,19 +72,27 @@ ferry_copy_desc describe(const box &box);
 
 // Waits for the environment's stream.
 void drain(const environment &environment);
-void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream);
+// The options of a copy. nullptr: the options of the instance.
+using copy_options = std::optional<ferry_copy_options>;
+inline const ferry_copy_options *pointer_to(const copy_options &options) { return options ? &*options : nullptr; }
+copy_options with_route(std::int32_t route, std::uint32_t max_sms = 0);
+copy_options with_flags(std::uint32_t flags);
+copy_options with_priority(std::int32_t priority);
+void ferry_copy_async_checked(ferry_instance *ferry, const ferry_copy_desc &copy, CUstream stream,
+                              const copy_options &options = {});
 
 // All driver calls that perform this copy, timed until the bytes have arrived. Omits calls that the driver rejects. To
 // detect these, each call is tried, so both ends must exist.
 std::vector<contender> raw_contenders(const environment &environment, const box &box);
 // Same as above, on another stream, whose context must be current.
 std::vector<contender> raw_contenders(const environment &environment, const box &box, CUstream stream);
-// ferry_copy_async, timed until the bytes have arrived. `flags`: FERRY_COPY_*.
-contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags = 0);
-contender ferry_contender(const environment &environment, const box &box, std::uint32_t flags, CUstream stream);
-// Explains what ferry_copy_async would do on the environment's stream. Returns nothing if the copy's flags force a
-// route that cannot serve the copy.
-std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy);
+// ferry_copy_async, timed until the bytes have arrived.
+contender ferry_contender(const environment &environment, const box &box, const copy_options &options = {});
+contender ferry_contender(const environment &environment, const box &box, const copy_options &options, CUstream stream);
+// Explains what ferry_copy_async would do on the environment's stream. Returns nothing if the options force a route that
+// cannot serve the copy.
+std::optional<ferry_explanation> explain(const environment &environment, const ferry_copy_desc &copy,
+                                         const copy_options &options = {});
 const char *name_of_route(std::int32_t route);
 
 } // namespace bench

@@ -58,7 +58,7 @@ contender raw_batch(const environment &environment, piece_list &pieces) {
 
 void issue_descriptors(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
     auto error = sized<ferry_error_info>();
-    check(ferry_copy_batch_async(ferry, pieces.descriptors.data(), pieces.count(), 0, stream, &error),
+    check(ferry_copy_batch_async(ferry, pieces.descriptors.data(), pieces.count(), nullptr, stream, nullptr, &error),
           "ferry_copy_batch_async", error);
 }
 
@@ -69,19 +69,21 @@ contender ferry_descriptors(const environment &environment, const piece_list &pi
             }};
 }
 
-owned<ferry_prepared *> prepare(const environment &environment, const piece_list &pieces, std::uint32_t flags) {
+owned<ferry_prepared *> prepare(const environment &environment, const piece_list &pieces,
+                                const copy_options &options = {}) {
     auto error = sized<ferry_error_info>();
     ferry_prepared *prepared = nullptr;
     check(ferry_prepared_create_pieces(environment.basic.get(), pieces.to.data(), pieces.from.data(),
-                                       pieces.sizes.data(), pieces.count(), flags, environment.stream.get(), &prepared,
-                                       &error),
+                                       pieces.sizes.data(), pieces.count(), pointer_to(options),
+                                       environment.stream.get(), &prepared, &error),
           "ferry_prepared_create_pieces", error);
     return {prepared, [](ferry_prepared *handle) { ferry_prepared_destroy(handle, nullptr); }};
 }
 
 contender ferry_launch(const environment &environment, ferry_prepared *prepared) {
     return {"ferry_prepared_launch", [&environment, prepared] {
-                check(ferry_prepared_launch(prepared, environment.stream.get(), nullptr), "ferry_prepared_launch", {});
+                check(ferry_prepared_launch(prepared, nullptr, environment.stream.get(), nullptr, nullptr),
+                      "ferry_prepared_launch", {});
                 drain(environment);
             }};
 }
@@ -92,46 +94,28 @@ contender ferry_set_and_launch(const environment &environment, ferry_prepared *p
                 check(ferry_prepared_set_addresses(prepared, pieces.to.data(), pieces.from.data(),
                                                    environment.stream.get(), &error),
                       "ferry_prepared_set_addresses", error);
-                check(ferry_prepared_launch(prepared, environment.stream.get(), nullptr), "ferry_prepared_launch", {});
+                check(ferry_prepared_launch(prepared, nullptr, environment.stream.get(), nullptr, nullptr),
+                      "ferry_prepared_launch", {});
                 drain(environment);
             }};
 }
 
 // ---- The routes
 
-// An instance that forces a route for all its copies, because pieces have no flags.
-struct forced_route {
-    std::uint32_t flags;
-    instance ferry;
-};
-
-std::vector<forced_route> force_routes(const environment &environment) {
-    std::vector<forced_route> forced;
-    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
-        auto options = sized<ferry_options>();
-        options.driver = environment.report.driver;
-        options.copy_flags = flags;
-        forced.push_back({flags, open_ferry(options)});
-    }
-    return forced;
-}
-
-// The forced routes that can copy these pieces.
+// The routes that can copy these pieces if they are forced.
 struct route_contenders {
     std::vector<route_choice::route> routes;
     std::vector<contender> contenders;
 };
 
-route_contenders serving(const environment &environment, const std::vector<forced_route> &forced,
-                         const piece_list &pieces) {
+route_contenders serving(const environment &environment, const piece_list &pieces) {
     route_contenders found;
-    for (const forced_route &each : forced) {
-        ferry_copy_desc one = pieces.descriptors.front();
-        one.flags = each.flags;
-        const std::optional<ferry_explanation> told = explain(environment, one);
+    for (const std::int32_t route : {FERRY_ROUTE_DRIVER, FERRY_ROUTE_KERNEL}) {
+        const copy_options forced = with_route(route);
+        const std::optional<ferry_explanation> told = explain(environment, pieces.descriptors.front(), forced);
         if (!told) continue;
         found.routes.push_back({told->route, {}, 0});
-        found.contenders.push_back(ferry_pieces(environment, each.ferry.get(), pieces));
+        found.contenders.push_back(ferry_pieces(environment, pieces, forced));
     }
     return found;
 }
@@ -150,22 +134,22 @@ std::optional<double> target_of(double ratio) { return ratio > 0 ? std::optional
 
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 20, 0.05e9} : effort{10, 200, 1e9}; }
 
-void measure_equal(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
-                   int which, const size_class &of, row_list &rows) {
+void measure_equal(session &session, const batch_direction &direction, int which, const size_class &of,
+                   row_list &rows) {
     const environment &environment = session.environment;
     const std::size_t count = std::min(max_pieces, session.workspace.largest / (4 * of.size));
     session.progress.show("batch", direction.name, of.size);
     scattered_pieces scattered(environment, direction, equal_sizes(count, of.size));
     piece_list &pieces = scattered.pieces;
-    const owned<ferry_prepared *> fixed = prepare(environment, pieces, 0),
-                                  changeable = prepare(environment, pieces, FERRY_BATCH_UPDATABLE);
+    const owned<ferry_prepared *> fixed = prepare(environment, pieces),
+                                  changeable = prepare(environment, pieces, with_flags(FERRY_COPY_UPDATABLE));
     struct form {
         const char *name;
         contender ferry;
         double target;
     };
     const form forms[] = {
-        {"pieces", ferry_pieces(environment, environment.basic.get(), pieces), of.targets[which]},
+        {"pieces", ferry_pieces(environment, pieces), of.targets[which]},
         {"descriptors", ferry_descriptors(environment, pieces), 0},
         {"prepared", ferry_launch(environment, fixed.get()), of.prepared_targets[which]},
         {"new addresses", ferry_set_and_launch(environment, changeable.get(), pieces), 0},
@@ -175,7 +159,7 @@ void measure_equal(session &session, const std::vector<forced_route> &forced, co
     const std::size_t raw_count = all.size();
     for (const form &form : forms)
         all.push_back(form.ferry);
-    const route_contenders routes = serving(environment, forced, pieces);
+    const route_contenders routes = serving(environment, pieces);
     all.insert(all.end(), routes.contenders.begin(), routes.contenders.end());
     for (const contender &contender : all)
         scattered.verify(contender);
@@ -197,24 +181,23 @@ void measure_equal(session &session, const std::vector<forced_route> &forced, co
 }
 
 // Compares pieces of mixed sizes with one contiguous copy of the same number of bytes.
-void measure_mixed(session &session, const std::vector<forced_route> &forced, const batch_direction &direction,
-                   int which, row_list &rows) {
+void measure_mixed(session &session, const batch_direction &direction, int which, row_list &rows) {
     const environment &environment = session.environment;
     const std::size_t bytes = std::min<std::size_t>(64 << 20, session.workspace.largest / 4);
     session.progress.show("batch", direction.name, bytes);
     scattered_pieces scattered(environment, direction, mixed_sizes(bytes));
     const piece_list &pieces = scattered.pieces;
     const bench::direction whole = pinned_directions(session.workspace)[static_cast<std::size_t>(which)];
-    const owned<ferry_prepared *> prepared = prepare(environment, pieces, 0);
+    const owned<ferry_prepared *> prepared = prepare(environment, pieces);
     std::vector<contender> all = {{"one cuMemcpy*Async",
                                    [&] {
                                        raw_copy_async(environment, whole, pieces.bytes, environment.stream.get());
                                        drain(environment);
                                    }},
-                                  ferry_pieces(environment, environment.basic.get(), pieces),
+                                  ferry_pieces(environment, pieces),
                                   ferry_launch(environment, prepared.get())};
     const std::size_t own = all.size();
-    const route_contenders routes = serving(environment, forced, pieces);
+    const route_contenders routes = serving(environment, pieces);
     all.insert(all.end(), routes.contenders.begin(), routes.contenders.end());
     for (std::size_t i = 1; i < all.size(); ++i)
         scattered.verify(all[i]);
@@ -301,11 +284,10 @@ case_result run_batch(session &session) {
                          routes_note}),
          .label_columns = {"copy", "pieces", "form", "raw call"}});
     measure_thread(session, result.rows);
-    const std::vector<forced_route> forced = force_routes(session.environment);
     for (int which = 0; which < 3; ++which) {
         for (const size_class &of : size_classes)
-            measure_equal(session, forced, directions[which], which, of, result.rows);
-        measure_mixed(session, forced, directions[which], which, result.rows);
+            measure_equal(session, directions[which], which, of, result.rows);
+        measure_mixed(session, directions[which], which, result.rows);
     }
     return result;
 }

@@ -50,7 +50,7 @@ contender ferry_pieces(const environment &environment, const std::vector<transfe
     return {"ferry_copy_pieces_async", [&environment, to, from, sizes = std::vector<std::uint64_t>(to.size(), size)] {
                 auto error = sized<ferry_error_info>();
                 check(ferry_copy_pieces_async(environment.basic.get(), to.data(), from.data(), sizes.data(),
-                                              sizes.size(), 0, environment.stream.get(), &error),
+                                              sizes.size(), nullptr, environment.stream.get(), nullptr, &error),
                       "ferry_copy_pieces_async", error);
                 drain(environment);
             }};

@@ -27,27 +27,23 @@ void add_box(const environment &environment, const direction &direction, std::si
     constexpr std::size_t row = 64;
     const extent size = {row, bytes / row};
     const box box = {padded(direction.source, size, row, 0), padded(direction.destination, size, 0, 0), size};
-    const auto add = [&](const char *route, std::string limit, std::uint32_t flags) {
-        ferry_copy_desc copy = describe(box);
-        copy.flags = flags;
+    const auto add = [&](const char *route, std::string limit, const copy_options &options) {
         ways.push_back({std::string(direction.name) + " rows of 64 B, " + route, std::move(limit),
-                        [&environment, copy](CUstream stream) {
-                            ferry_copy_async_checked(environment.basic.get(), copy, stream);
+                        [&environment, copy = describe(box), options](CUstream stream) {
+                            ferry_copy_async_checked(environment.basic.get(), copy, stream, options);
                         }});
     };
     for (const std::uint32_t limit : {1u, 2u, 4u, 8u, 32u, 0u})
-        add("kernel", limit ? std::to_string(limit) : "default",
-            FERRY_COPY_BY_KERNEL | limit << FERRY_COPY_MAX_SMS_SHIFT);
-    add("driver", "-", FERRY_COPY_BY_DRIVER);
+        add("kernel", limit ? std::to_string(limit) : "default", with_route(FERRY_ROUTE_KERNEL, limit));
+    add("driver", "-", with_route(FERRY_ROUTE_DRIVER));
 }
 
-void add_line(const environment &environment, const direction &direction, std::size_t bytes, std::uint32_t flags,
-              const char *route, std::vector<way_of_copying> &ways) {
-    ferry_copy_desc copy = describe(line(direction, bytes));
-    copy.flags = flags;
-    ways.push_back(
-        {std::string(direction.name) + ' ' + size_text(bytes) + ", " + route, "-",
-         [&environment, copy](CUstream stream) { ferry_copy_async_checked(environment.basic.get(), copy, stream); }});
+void add_line(const environment &environment, const direction &direction, std::size_t bytes,
+              const copy_options &options, const char *route, std::vector<way_of_copying> &ways) {
+    ways.push_back({std::string(direction.name) + ' ' + size_text(bytes) + ", " + route, "-",
+                    [&environment, copy = describe(line(direction, bytes)), options](CUstream stream) {
+                        ferry_copy_async_checked(environment.basic.get(), copy, stream, options);
+                    }});
 }
 
 void add_batch(const environment &environment, const direction &direction, std::vector<way_of_copying> &ways) {
@@ -65,7 +61,7 @@ void add_batch(const environment &environment, const direction &direction, std::
                     [&environment, all = std::move(all)](CUstream stream) {
                         auto error = sized<ferry_error_info>();
                         check(ferry_copy_pieces_async(environment.basic.get(), all.to.data(), all.from.data(),
-                                                      all.sizes.data(), count, 0, stream, &error),
+                                                      all.sizes.data(), count, nullptr, stream, nullptr, &error),
                               "ferry_copy_pieces_async", error);
                     }});
 }
@@ -79,9 +75,9 @@ std::vector<way_of_copying> all_ways(const session &session) {
         if (direction.destination.is_host()) continue;
         add_box(environment, direction, std::min<std::size_t>(within_device ? 64 << 20 : 8 << 20, frame / 2), ways);
         add_line(environment, direction, std::min<std::size_t>(within_device ? 128 << 20 : 8 << 20, frame),
-                 FERRY_COPY_BY_DRIVER, "driver", ways);
+                 with_route(FERRY_ROUTE_DRIVER), "driver", ways);
         if (within_device) continue;
-        add_line(environment, direction, 64 << 10, FERRY_COPY_URGENT, "urgent", ways);
+        add_line(environment, direction, 64 << 10, with_priority(FERRY_PRIORITY_URGENT), "urgent", ways);
         add_batch(environment, direction, ways);
     }
     return ways;

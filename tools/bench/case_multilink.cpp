@@ -83,7 +83,7 @@ struct setting {
 effort effort_of(const session &session) { return session.is_quick ? effort{3, 40, 0.015e9} : effort{7, 400, 0.3e9}; }
 
 contender by_all_links(const environment &environment, const box &box) {
-    return ferry_contender(environment, box, FERRY_COPY_MULTILINK);
+    return ferry_contender(environment, box, with_flags(FERRY_COPY_MULTILINK));
 }
 
 double ceiling_of_links(const session &session, const direction &direction, std::size_t links) {
@@ -143,13 +143,13 @@ number_table::line measure_kernel(const setting &setting, const compute_kernel &
     const environment &environment = session.environment;
     const peer_device &helper = *setting.peers.front();
     const box copied = line(setting.whole(way, setting.pinned), session.workspace.largest);
-    ferry_copy_desc copy = describe(copied);
-    copy.flags = FERRY_COPY_MULTILINK;
+    const ferry_copy_desc copy = describe(copied);
+    const copy_options over_links = with_flags(FERRY_COPY_MULTILINK);
     const contender one_copy = by_all_links(environment, copied);
     verify_each(session.workspace, {&copied, 1}, {&one_copy, 1});
     const auto compute_us = [&](int copies) {
         for (int i = 0; i < copies; ++i)
-            ferry_copy_async_checked(environment.basic.get(), copy, environment.stream.get());
+            ferry_copy_async_checked(environment.basic.get(), copy, environment.stream.get(), over_links);
         watch.note(0, helper.stream.get());
         kernel.launch(helper.stream.get());
         watch.note(1, helper.stream.get());

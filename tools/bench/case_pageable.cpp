@@ -272,8 +272,8 @@ const char *route_of(const environment &environment, const ferry_copy_desc &copy
     auto told = sized<ferry_explanation>();
     auto error = sized<ferry_error_info>();
     ferry_instance *const ferry = environment.basic.get();
-    check(form == form::async ? ferry_copy_explain_async(ferry, &copy, environment.stream.get(), &told, &error)
-                              : ferry_copy_explain(ferry, &copy, &told, &error),
+    check(form == form::async ? ferry_copy_explain_async(ferry, &copy, nullptr, environment.stream.get(), &told, &error)
+                              : ferry_copy_explain(ferry, &copy, nullptr, &told, &error),
           "ferry_copy_explain", error);
     return name_of_route(told.route);
 }

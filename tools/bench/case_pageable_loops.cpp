@@ -71,14 +71,15 @@ loop raw_loop(const environment &environment, const direction &of, std::size_t s
             }};
 }
 
-loop ferry_loop(const environment &environment, const direction &of, std::size_t size, std::uint32_t flags) {
-    return {"ferry", [&environment, of, size, flags](std::size_t offset) {
+loop ferry_loop(const environment &environment, const direction &of, std::size_t size, std::int32_t order) {
+    auto options = sized<ferry_copy_options>();
+    options.source_order = order;
+    return {"ferry", [&environment, of, size, options](std::size_t offset) {
                 ferry_copy_desc copy = {};
                 copy.source.address = of.source.address + offset;
                 copy.destination.address = of.destination.address + offset;
                 copy.width = size;
-                copy.flags = flags;
-                ferry_copy_async_checked(environment.basic.get(), copy, environment.stream.get());
+                ferry_copy_async_checked(environment.basic.get(), copy, environment.stream.get(), options);
             }};
 }
 
@@ -92,18 +93,19 @@ double target_of_loop(bool is_busy, bool to_device, std::size_t size) {
 case_result run_pageable_loops(session &session) {
     case_result result =
         session.begin({.note = "400 pageable copies in a row; times are per copy, until all have arrived, from the "
-                               "end of the earlier work.\nraw: cuMemcpy*Async; ferry: ferry_copy_async; read: with "
-                               "FERRY_COPY_SOURCE_READ. Busy: after a copy of 512 MiB of pinned memory",
-                       .label_columns = {"stream", "copy", "flags"}});
-    result.numbers.label_columns = {"stream", "copy", "flags", "size"};
+                               "end of the earlier work.\nraw: cuMemcpy*Async; ferry: ferry_copy_async with "
+                               "FERRY_SOURCE_ORDER_ANY or _CALL. Busy: after a copy of 512 MiB of pinned memory",
+                       .label_columns = {"stream", "copy", "order"}});
+    result.numbers.label_columns = {"stream", "copy", "order", "size"};
     result.numbers.number_columns = {"raw call us", "ferry call us"};
     const environment &environment = session.environment;
     for (const bool is_busy : {false, true}) {
         const stream_loops loops(session, is_busy);
         for (const direction &direction : pageable_directions(session.workspace))
-            for (const std::uint32_t flags : {0u, FERRY_COPY_SOURCE_READ}) {
+            for (const std::int32_t order : {FERRY_SOURCE_ORDER_ANY, FERRY_SOURCE_ORDER_CALL}) {
+                const char *const order_name = order == FERRY_SOURCE_ORDER_CALL ? "call" : "any";
                 const bool to_device = direction.source.is_host();
-                if (flags && !to_device) continue;
+                if (order != FERRY_SOURCE_ORDER_ANY && !to_device) continue;
                 for (const std::size_t size : {std::size_t{256}, 4 * KiB, 16 * KiB, 64 * KiB, 256 * KiB}) {
                     const std::size_t room =
                         std::min(session.workspace.largest / size, static_cast<std::size_t>(loops.copies)) * size;
@@ -111,7 +113,7 @@ case_result run_pageable_loops(session &session) {
                     const char *const stream = is_busy ? "busy" : "idle";
                     session.progress.show("pageable-loops", std::string(stream) + ", " + direction.name, size);
                     const loop both[] = {raw_loop(environment, direction, size),
-                                         ferry_loop(environment, direction, size, flags)};
+                                         ferry_loop(environment, direction, size, order)};
                     const auto whole = [&](const loop &one) {
                         return contender{one.name, [&loops, &one, size, room] { loops.run(one, size, room); }};
                     };
@@ -128,14 +130,14 @@ case_result run_pageable_loops(session &session) {
                             taken[who].push_back(times.copy_ns);
                             calls[who].push_back(times.call_ns);
                         }
-                    const bool is_judged = !(is_busy && to_device && flags == 0);
-                    row found = {.labels = {stream, direction.name, flags ? "read" : "none"},
+                    const bool is_judged = !(is_busy && to_device && order == FERRY_SOURCE_ORDER_ANY);
+                    row found = {.labels = {stream, direction.name, order_name},
                                  .bytes = size,
                                  .times = compare(taken[0], taken[1])};
                     if (is_judged) found.target = target_of_loop(is_busy, to_device, size);
                     result.rows.push_back(found);
                     result.numbers.lines.push_back(
-                        {{stream, direction.name, flags ? "read" : "none", size_text(size)},
+                        {{stream, direction.name, order_name, size_text(size)},
                          {summarise(calls[0]).median * 1e-3, summarise(calls[1]).median * 1e-3}});
                 }
             }

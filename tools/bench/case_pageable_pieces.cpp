@@ -69,7 +69,7 @@ case_result run_pageable_pieces(session &session) {
                                            to_device ? session.workspace.device_destination : session.workspace.pinned};
             const std::size_t at_once = std::min(bytes, session.workspace.largest);
             const contender all[] = {raw_loop(environment, scattered.pieces),
-                                     ferry_pieces(environment, environment.basic.get(), scattered.pieces),
+                                     ferry_pieces(environment, scattered.pieces),
                                      raw_line(environment, link, form::async, at_once)};
             scattered.verify(all[0]);
             scattered.verify(all[1]);

@@ -35,8 +35,8 @@ contender ferry_burst(const environment &environment, const direction &direction
         return issue("ferry_copy_bytes_async", environment,
                      [=, to = direction.destination.address, from = direction.source.address,
                       error = sized<ferry_error_info>()]() mutable {
-                         check(ferry_copy_bytes_async(ferry, to, from, size, stream, &error), "ferry_copy_bytes_async",
-                               error);
+                         check(ferry_copy_bytes_async(ferry, to, from, size, nullptr, stream, nullptr, &error),
+                               "ferry_copy_bytes_async", error);
                      });
     ferry_copy_desc copy = describe(line(direction, size));
     if (variant.is_any) {
@@ -44,7 +44,7 @@ contender ferry_burst(const environment &environment, const direction &direction
         ferry_place_any(&copy.destination, direction.destination.address);
     }
     return issue("ferry_copy_async", environment, [=, error = sized<ferry_error_info>()]() mutable {
-        check(ferry_copy_async(ferry, &copy, stream, nullptr, &error), "ferry_copy_async", error);
+        check(ferry_copy_async(ferry, &copy, nullptr, stream, nullptr, &error), "ferry_copy_async", error);
     });
 }
 

@@ -175,8 +175,8 @@ case_result run_urgent(session &session) {
         if (way.kind() == memory::device) continue; // such copies do not wait for a copy engine
         session.progress.show("urgent", way.name, small_size);
         const box small = line(way, small_size);
-        ferry_copy_desc copy = describe(small);
-        copy.flags = FERRY_COPY_URGENT;
+        const ferry_copy_desc copy = describe(small);
+        const copy_options options = with_priority(FERRY_PRIORITY_URGENT);
         const auto wait_for = [&](const owned<CUstream> &which) {
             check(environment.cu.cuStreamSynchronize(which.get()), "cuStreamSynchronize");
         };
@@ -185,7 +185,7 @@ case_result run_urgent(session &session) {
                                    wait_for(raw_stream);
                                }};
         const contender urgent = {"ferry_copy_async, urgent", [&] {
-                                      ferry_copy_async_checked(environment.basic.get(), copy, stream.get());
+                                      ferry_copy_async_checked(environment.basic.get(), copy, stream.get(), options);
                                       wait_for(stream);
                                   }};
         const contender both[] = {raw, urgent};
@@ -196,11 +196,11 @@ case_result run_urgent(session &session) {
         session.workspace.verify(small, urgent.name); // the bytes that were copied concurrently with the big copy
         discarded += taken.discarded;
         if (!taken.raw.empty() && !taken.urgent.empty())
-            add_rows(taken, {way.name, name_of_route(explain(environment, copy)->route)}, plan, result.rows);
+            add_rows(taken, {way.name, name_of_route(explain(environment, copy, options)->route)}, plan, result.rows);
     }
     result.note = "from the call until the stream is synchronised, while " + size_text(big_bytes) +
                   " are in flight in the same direction on another stream; host memory\nis pinned; raw: cuMemcpy*Async "
-                  "on a stream of the greatest priority; ferry: ferry_copy_async with FERRY_COPY_URGENT on an\n"
+                  "on a stream of the greatest priority; ferry: ferry_copy_async with FERRY_PRIORITY_URGENT on an\n"
                   "ordinary stream. The big copy was still running at the end of ferry's samples, and at the call of "
                   "raw samples; samples\ndiscarded because it was not: " +
                   std::to_string(discarded);

@@ -49,8 +49,8 @@ contender ferry_batch(const environment &environment, const std::vector<box> &bo
         copies.push_back(describe(box));
     return {"ferry_copy_batch_async", [&environment, copies] {
                 auto error = sized<ferry_error_info>();
-                check(ferry_copy_batch_async(environment.basic.get(), copies.data(), copies.size(), 0,
-                                             environment.stream.get(), &error),
+                check(ferry_copy_batch_async(environment.basic.get(), copies.data(), copies.size(), nullptr,
+                                             environment.stream.get(), nullptr, &error),
                       "ferry_copy_batch_async", error);
                 drain(environment);
             }};

@@ -79,14 +79,13 @@ row measure_routes(session &session, task task, double budget_ns) {
     const ferry_copy_desc copy = describe(box);
     std::vector<route_choice::route> routes;
     std::vector<contender> ferry = {ferry_contender(environment, box)};
-    for (const std::uint32_t flags : {FERRY_COPY_BY_DRIVER, FERRY_COPY_BY_KERNEL}) {
-        ferry_copy_desc forced = copy;
-        forced.flags = flags;
-        const std::optional<ferry_explanation> told = explain(environment, forced);
+    for (const std::int32_t route : {FERRY_ROUTE_DRIVER, FERRY_ROUTE_KERNEL}) {
+        const copy_options forced = with_route(route);
+        const std::optional<ferry_explanation> told = explain(environment, copy, forced);
         if (!told) continue;
         const std::uint64_t predicted = told->route == FERRY_ROUTE_KERNEL ? told->kernel_ns : told->driver_ns;
         routes.push_back({told->route, {}, static_cast<double>(predicted)});
-        ferry.push_back(ferry_contender(environment, box, flags));
+        ferry.push_back(ferry_contender(environment, box, forced));
     }
     const int min_rounds = session.is_quick ? 1 : 3;
     const outcome found = contend(session, task, raw_contenders(environment, box), ferry,
@@ -122,7 +121,7 @@ row measure_box(session &session, std::vector<std::string> labels, const box &bo
 row measure_box(session &session, std::vector<std::string> labels, const box &box, double ceiling, CUstream stream) {
     return measure_beside_fastest(session, {std::move(labels), {box}, ceiling},
                                   raw_contenders(session.environment, box, stream),
-                                  ferry_contender(session.environment, box, 0, stream));
+                                  ferry_contender(session.environment, box, {}, stream));
 }
 
 std::size_t table_bytes(const session &session, way_of_bytes way) {

@@ -18,7 +18,7 @@ contender ferry_line(const environment &environment, const direction &direction,
     if (form == form::async) return ferry_contender(environment, copied);
     return {"ferry_copy", [&environment, desc = describe(copied)] {
                 auto error = sized<ferry_error_info>();
-                check(ferry_copy(environment.basic.get(), &desc, &error), "ferry_copy", error);
+                check(ferry_copy(environment.basic.get(), &desc, nullptr, &error), "ferry_copy", error);
             }};
 }
 

@@ -48,8 +48,8 @@ way by_ferry(const environment &environment, ferry_instance *ferry, const char *
     const ferry_copy_desc copy = describe(line(direction, size));
     auto told = sized<ferry_explanation>();
     auto error = sized<ferry_error_info>();
-    check(ferry_copy_explain_async(ferry, &copy, environment.stream.get(), &told, &error), "ferry_copy_explain_async",
-          error);
+    check(ferry_copy_explain_async(ferry, &copy, nullptr, environment.stream.get(), &told, &error),
+          "ferry_copy_explain_async", error);
     return {"ferry_copy_async", options, ferry, told.max_sms,
             [ferry, copy](CUstream stream) { ferry_copy_async_checked(ferry, copy, stream); }};
 }

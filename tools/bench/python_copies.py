@@ -160,11 +160,11 @@ class Ferry:
 
         def with_ticket(handle):
             made = c_void_p()
-            library.ferry_copy_async(handle, at, number, byref(made), None)
+            library.ferry_copy_async(handle, at, None, number, byref(made), None)
             library.ferry_ticket_release(made, None)
 
-        ways = {"C": lambda: library.ferry_copy_async(gpu.handle, at, number, None, None),
-                "refused": lambda: library.ferry_copy_async(None, at, number, None, None),
+        ways = {"C": lambda: library.ferry_copy_async(gpu.handle, at, None, number, None, None),
+                "refused": lambda: library.ferry_copy_async(None, at, None, number, None, None),
                 "C with a ticket": lambda: with_ticket(gpu.handle),
                 "refused with a ticket": lambda: with_ticket(None),
                 "enqueue, views": lambda: gpu.enqueue(*views, stream),

@@ -105,16 +105,16 @@ contender raw_loop(const environment &environment, const piece_list &pieces) {
             }};
 }
 
-void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
+void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream, const copy_options &options) {
     auto error = sized<ferry_error_info>();
-    check(ferry_copy_pieces_async(ferry, pieces.to.data(), pieces.from.data(), pieces.sizes.data(), pieces.count(), 0,
-                                  stream, &error),
+    check(ferry_copy_pieces_async(ferry, pieces.to.data(), pieces.from.data(), pieces.sizes.data(), pieces.count(),
+                                  pointer_to(options), stream, nullptr, &error),
           "ferry_copy_pieces_async", error);
 }
 
-contender ferry_pieces(const environment &environment, ferry_instance *ferry, const piece_list &pieces) {
-    return {"ferry_copy_pieces_async", [&environment, ferry, &pieces] {
-                issue_pieces(ferry, pieces, environment.stream.get());
+contender ferry_pieces(const environment &environment, const piece_list &pieces, const copy_options &options) {
+    return {"ferry_copy_pieces_async", [&environment, &pieces, options] {
+                issue_pieces(environment.basic.get(), pieces, environment.stream.get(), options);
                 drain(environment);
             }};
 }

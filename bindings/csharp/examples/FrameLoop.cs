@@ -19,12 +19,13 @@ static class FrameLoop
             byte[] pixels = new byte[TextureSize];
             new Random(1).NextBytes(pixels);
             int[] values = new int[ConstantsSize / 4];
+            CopyOptions urgent = new CopyOptions { Priority = Priority.Urgent };
             for (int frame = 0; frame < 60; frame++)
             {
                 done[frame % 2].Synchronize(); // the display's pace: frame - 2 is done, its half may be written
                 values[0] = frame;
                 written.Write(values, frame % 2 * ConstantsSize);
-                stream.Copy(written.At(frame % 2 * ConstantsSize), constants, ConstantsSize, 1, 1, CopyFlags.Urgent);
+                stream.Copy(written.At(frame % 2 * ConstantsSize), constants, ConstantsSize, options: urgent);
 
                 // New, or the reuse of an equal array whose DisposeAfter has completed on its stream.
                 FerryArray texture = ferry.CreateArray(ArrayFormat.Uint8, 4, TexelsWide, TexelsWide);

@@ -330,7 +330,8 @@ static class CopyTests
                 }
                 System.Runtime.InteropServices.Marshal.Copy(first, 0, host, 8);
                 System.Runtime.InteropServices.Marshal.Copy(last, 0, (IntPtr)((long)host + largest - 8), 8);
-                ferry.Copy(Place.Host(host, largest), memory, largest, 1, 1, CopyFlags.ByDriver);
+                CopyOptions byDriver = new CopyOptions { Route = Route.Driver };
+                ferry.Copy(Place.Host(host, largest), memory, largest, options: byDriver);
                 expect(0, first);
                 expect(largest - 8, last);
             }
@@ -409,12 +410,13 @@ static class CopyTests
             {
                 byte[] sent = Test.Pattern(1 << 15, round), image = Test.Pattern(1024, 9 + round);
                 pinned.Write(sent);
-                CopyBatch batch = new CopyBatch { Flags = BatchFlags.CheckOverlap };
+                CopyOptions checkOverlap = new CopyOptions { Flags = CopyFlags.CheckOverlap };
+                CopyBatch batch = new CopyBatch();
                 for (int i = 0; i < 64; i++) batch.Add(((Place)sent).At(512 * i), memory.At(512 * (63 - i)), 512);
                 for (int i = 0; i < 32; i++) batch.Add(pinned.At(1024 * i), memory.At(32768 + 1024 * (31 - i)), 1024);
                 batch.Add(image, array, 64, 16);
-                if (round == 0) ferry.Copy(batch);
-                else stream.Copy(batch);
+                if (round == 0) ferry.Copy(batch, checkOverlap);
+                else stream.Copy(batch, checkOverlap);
                 Test.That(round == 0 || stream.Explain(batch).ToString().Length > 10, "explanation");
                 stream.Synchronize();
                 byte[] back = Test.Download(ferry, memory, 1 << 16);
@@ -431,13 +433,133 @@ static class CopyTests
             }
             FerryException error = Test.Throws<FerryException>(() =>
             {
-                CopyBatch overlapping = new CopyBatch { Flags = BatchFlags.CheckOverlap };
+                CopyBatch overlapping = new CopyBatch();
                 overlapping.Add(pinned, memory, 100);
                 overlapping.Add(pinned, memory.At(99), 100);
-                ferry.Copy(overlapping);
+                ferry.Copy(overlapping, new CopyOptions { Flags = CopyFlags.CheckOverlap });
             });
             Test.Equal(error.Status, Status.Overlap, "status");
         }
+    }
+
+    public static void the_tag_of_every_call_arrives_in_its_ticket()
+    {
+        const long size = 4096;
+        using (FerryInstance ferry = Test.Open())
+        using (FerryStream stream = ferry.CreateStream())
+        using (DeviceMemory memory = ferry.AllocDevice(size))
+        using (PinnedMemory pinned = ferry.AllocPinned(size))
+        {
+            CopyBatch batch = new CopyBatch();
+            batch.Add(pinned, memory, size);
+            ulong[] to = { memory.Address }, from = { (ulong)(long)pinned.Address }, sizes = { size };
+            Func<ulong, CopyOptions> tag = number => new CopyOptions { Tag = number };
+            using (PreparedBatch prepared = stream.Prepare(batch, tag(ulong.MaxValue)))
+            {
+                CopyOptions byKernel = new CopyOptions { Route = Route.Kernel, Tag = 9 };
+                FerryTicket[] tickets =
+                {
+                    stream.CopyWithTicket(pinned, memory, size, options: tag(1)),
+                    stream.CopyWithTicket(batch, tag(2)), stream.CopyPiecesWithTicket(to, from, sizes, 1, tag(3)),
+                    stream.FillWithTicket(memory, new byte[] { 7 }, size, options: tag(4)),
+                    stream.CopyWithTicket(new byte[size], memory, size, options: tag(5)),
+                    stream.CopyWithTicket(pinned, memory, size, options: byKernel), stream.CopyWithTicket(batch),
+                    prepared.LaunchWithTicket(stream, tag(6)), prepared.LaunchWithTicket(stream)
+                };
+                ulong[] tags = { 1, 2, 3, 4, 5, 9, 0, 6, ulong.MaxValue };
+                for (int i = 0; i < tickets.Length; i++)
+                    using (tickets[i])
+                    {
+                        tickets[i].Wait();
+                        TicketInfo info = tickets[i].Info;
+                        Test.Equal(info.Tag, tags[i], "tag " + i);
+                        Test.Equal(info.BytesTotal, i < 7 ? (ulong)size : 0, "bytes " + i);
+                        if (tags[i] == 9) Test.Equal(info.Route, Route.Kernel, "route");
+                    }
+            }
+        }
+    }
+
+    public static void every_call_names_the_field_of_the_options_that_it_refuses()
+    {
+        using (FerryInstance ferry = Test.Open())
+        using (FerryStream stream = ferry.CreateStream())
+        using (DeviceMemory memory = ferry.AllocDevice(64))
+        using (PinnedMemory pinned = ferry.AllocPinned(64))
+        {
+            CopyBatch batch = new CopyBatch();
+            batch.Add(pinned, memory, 64);
+            CopyBox box = new CopyBox(pinned, memory, 64);
+            ulong[] to = { memory.Address }, from = { (ulong)(long)pinned.Address }, sizes = { 64 };
+            byte[] pattern = { 7 };
+            using (PreparedBatch prepared = stream.Prepare(batch))
+            {
+                Action<CopyOptions, Status, Field> refused = (options, status, field) =>
+                {
+                    Action[] calls =
+                    {
+                        () => ferry.Copy(pinned, memory, 64, options: options), () => ferry.Copy(batch, options),
+                        () => ferry.CopyPieces(to, from, sizes, 1, options), () => ferry.Explain(box, options),
+                        () => ferry.Fill(memory, pattern, 64, options: options),
+                        () => ferry.ExplainFill(memory, pattern, 64, options: options),
+                        () => stream.Copy(pinned, memory, 64, options: options), () => stream.Copy(batch, options),
+                        () => stream.CopyAsync(pinned, memory, 64, options: options),
+                        () => stream.CopyWithTicket(pinned, memory, 64, options: options),
+                        () => stream.CopyWithTicket(batch, options),
+                        () => stream.CopyPieces(to, from, sizes, 1, options),
+                        () => stream.CopyPiecesWithTicket(to, from, sizes, 1, options),
+                        () => stream.Fill(memory, pattern, 64, options: options),
+                        () => stream.FillWithTicket(memory, pattern, 64, options: options),
+                        () => stream.ExplainFill(memory, pattern, 64, options: options),
+                        () => stream.Explain(box, options), () => stream.Explain(batch, options),
+                        () => stream.Prepare(batch, options), () => prepared.Launch(stream, options),
+                        () => prepared.LaunchWithTicket(stream, options)
+                    };
+                    for (int i = 0; i < calls.Length; i++)
+                    {
+                        FerryException error = Test.Throws<FerryException>(calls[i]);
+                        Test.Equal(error.Status, status, field + " in call " + i);
+                        Test.Equal(error.Side, Side.Options, field + " in call " + i);
+                        Test.Equal(error.Field, field, "call " + i);
+                    }
+                };
+                refused(new CopyOptions { Route = (Route)99 }, Status.InvalidArgument, Field.Route);
+                refused(new CopyOptions { Route = Route.Buffered }, Status.Unsupported, Field.Route);
+                refused(new CopyOptions { Priority = (Priority)(-1) }, Status.InvalidArgument, Field.Priority);
+                refused(new CopyOptions { Priority = Priority.Background }, Status.Unsupported, Field.Priority);
+                refused(new CopyOptions { SourceOrder = (SourceOrder)3 }, Status.InvalidArgument, Field.SourceOrder);
+                refused(new CopyOptions { Flags = (CopyFlags)(1 << 20) }, Status.Flags, Field.Flags);
+                refused(new CopyOptions { MaxSms = 1 << 16 }, Status.InvalidArgument, Field.MaxSms);
+            }
+        }
+    }
+
+    public static void options_of_the_instance_apply_to_calls_that_have_none()
+    {
+        CopyOptions staged = new CopyOptions { Route = Route.Staged, Tag = 7 };
+        using (FerryInstance ferry = Test.Open(options => options.CopyOptions = staged))
+        using (FerryStream stream = ferry.CreateStream())
+        using (DeviceMemory memory = ferry.AllocDevice(64))
+        {
+            using (FerryTicket ticket = stream.CopyWithTicket(new byte[64], memory, 64))
+            {
+                Test.Equal(ticket.Info.Route, Route.Staged, "route");
+                Test.Equal(ticket.Info.Tag, 7ul, "tag");
+            }
+            CopyOptions byDriver = new CopyOptions { Route = Route.Driver };
+            using (FerryTicket ticket = stream.CopyWithTicket(new byte[64], memory, 64, options: byDriver))
+            {
+                Test.Equal(ticket.Info.Route, Route.Driver, "route with options");
+                Test.Equal(ticket.Info.Tag, 0ul, "tag with options");
+            }
+            CopyBox box = new CopyBox(new byte[64], memory, 64);
+            Test.Equal(ferry.Explain(box).Route, Route.Staged, "explained");
+            Test.Equal(ferry.Explain(box, new CopyOptions()).Route, Route.Driver, "explained with options");
+        }
+        FerryException error = Test.Throws<FerryException>(
+            () => Test.Open(options => options.CopyOptions = new CopyOptions { MaxSms = 1 << 16 }));
+        Test.Equal(error.Side, Side.Options, "side");
+        Test.Equal(error.Field, Field.MaxSms, "field");
     }
 
     public static void pieces_arrive()

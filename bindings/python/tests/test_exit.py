@@ -15,7 +15,7 @@ dice = random.Random(int(sys.argv[1]))
 gpu = opening.open_instance(sys.argv[2] == "software")
 size = dice.choice([1 << 12, 1 << 16, 1 << 20, 16 << 20])
 host, there = bytearray(size), gpu.empty(size)
-staged = ferry.native.FERRY_COPY_BY_STAGING # small copies too
+staged = ferry.CopyOptions(ferry.Route.STAGED)  # small copies too
 
 def keep_copying(kind):
     stream = gpu.stream()
@@ -32,8 +32,8 @@ def keep_copying(kind):
         elif kind == 4:
             gpu.copy_async(gpu.pinned(size), gpu.empty(size), stream).wait()
         else:
-            with gpu.batch(stream) as batch:
-                batch.copy(host, there, staged)
+            with gpu.batch(stream, staged) as batch:
+                batch.copy(host, there)
 
 for _ in range(6):
     threading.Thread(target=keep_copying, args=(dice.randrange(6),), daemon=True).start()
@@ -46,7 +46,7 @@ def is_of_ferry(thread):
     except OSError:  # it has ended
         return False
 
-print(gpu.explain(host, there, flags=staged).route, any(map(is_of_ferry, os.listdir("/proc/self/task"))))
+print(gpu.explain(host, there, options=staged).route, any(map(is_of_ferry, os.listdir("/proc/self/task"))))
 """
 
 

@@ -17,10 +17,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from opening import open_instance
 
 import ferry
 
 BINDING = Path(__file__).resolve().parent.parent
+BY_DRIVER, BY_KERNEL = ferry.CopyOptions(ferry.Route.DRIVER), ferry.CopyOptions(ferry.Route.KERNEL)
+CHECK_OVERLAP = ferry.CopyOptions(flags=ferry.CopyFlags.CHECK_OVERLAP)
 
 
 def numbers(count=1 << 20):
@@ -220,9 +223,7 @@ def test_a_batch_on_the_default_stream_of_another_device_has_its_ticket_there(gp
     thread.join()
     gpu.library = gpu.library._library
     assert not failures and np.array_equal(sent, got)
-    enqueued = [called.index(name) for name in ("ferry_context_push", "ferry_copy_batch_async", "ferry_ticket_create",
-                                                "ferry_context_pop")]
-    assert enqueued == sorted(enqueued), called
+    assert "ferry_copy_batch_async" in called and "ferry_ticket_create" not in called, called
 
 
 def test_tickets_end_in_a_forked_child(gpu):
@@ -348,14 +349,11 @@ def test_a_child_of_a_fork_opens_its_own_if_its_parent_has_none(on_gpu):
 def test_copies_end_before_a_batch_whose_ticket_cannot_be_made_raises(gpu, monkeypatch):
     sent, device, got = numbers(), gpu.empty(1 << 20), np.zeros(1 << 20, "uint8")
     stream = gpu.stream()
-    make = gpu.call
 
-    def call(name, *arguments, **more):
-        if name == "ferry_ticket_create":
-            raise MemoryError
-        make(name, *arguments, **more)
+    def make(*_):
+        raise MemoryError
 
-    monkeypatch.setattr(gpu, "call", call)
+    monkeypatch.setattr(ferry.instance, "Ticket", make)
     with pytest.raises(MemoryError):
         with gpu.batch(stream) as batch:
             batch.copy(sent, device)
@@ -540,7 +538,7 @@ def failing_calls(gpu, stream):
 
     def late_batch(one):
         device = gpu.empty(len(one))
-        with gpu.batch(stream, check_overlap=True) as batch:
+        with gpu.batch(stream, options=CHECK_OVERLAP) as batch:
             batch.copy(one, device)
             batch.copy(one, device)
 
@@ -553,8 +551,8 @@ def failing_calls(gpu, stream):
             "second": lambda one: gpu.copy(one, Refuses()), "copy_async": lambda one: gpu.copy_async(one, small, stream),
             "stream": lambda one: gpu.copy_async(one, gpu.empty(len(one)), "no stream"),
             "enqueue": lambda one: gpu.enqueue(one, small, stream), "explain": lambda one: gpu.explain(one, small),
-            "forced": lambda one: gpu.copy(one, bytearray(len(one)), ferry.BY_KERNEL),
-            "forced_async": lambda one: gpu.copy_async(one, bytearray(len(one)), stream, ferry.BY_KERNEL),
+            "forced": lambda one: gpu.copy(one, bytearray(len(one)), BY_KERNEL),
+            "forced_async": lambda one: gpu.copy_async(one, bytearray(len(one)), stream, BY_KERNEL),
             "fill": lambda one: gpu.fill(one, 1), "explain_fill": lambda one: gpu.explain_fill(one, b"123"),
             "prepare": lambda one: gpu.prepare([(one, gpu.empty(len(one))), (one, small)], stream),
             "prepare_forced": lambda one: gpu.prepare([(one, gpu.empty(len(one))), (Refuses(), small)], stream),
@@ -740,14 +738,14 @@ def test_an_exception_that_is_kept_does_not_keep_the_instance_open(on_gpu):
     gpu._handle.library = heard
 
     def overlapping(stream):
-        with gpu.batch(stream, check_overlap=True) as batch:
+        with gpu.batch(stream, options=CHECK_OVERLAP) as batch:
             batch.copy(bytes(4), there)
             batch.copy(bytes(4), there)
 
-    for fail in (lambda: gpu.empty(1 << 50), lambda: gpu.copy(bytes(4), bytearray(4), ferry.BY_KERNEL),
-                 lambda: gpu.copy_async(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.load_profile("?"),
-                 lambda: gpu.enqueue(bytes(4), bytearray(4), None, ferry.BY_KERNEL), lambda: gpu.stream(99),
-                 lambda: gpu.copy_async(rows, rows[::-1].copy(), None, ferry.BY_KERNEL), lambda: overlapping(None),
+    for fail in (lambda: gpu.empty(1 << 50), lambda: gpu.copy(bytes(4), bytearray(4), BY_KERNEL),
+                 lambda: gpu.copy_async(bytes(4), bytearray(4), None, BY_KERNEL), lambda: gpu.load_profile("?"),
+                 lambda: gpu.enqueue(bytes(4), bytearray(4), None, BY_KERNEL), lambda: gpu.stream(99),
+                 lambda: gpu.copy_async(rows, rows[::-1].copy(), None, BY_KERNEL), lambda: overlapping(None),
                  lambda: overlapping(ferry.LEGACY), lambda: gpu.prepare([(ferry.memory(64, 4, 0), there)])):
         with pytest.raises(ferry.Error) as raised:
             fail()
@@ -788,7 +786,7 @@ def test_a_batch_whose_block_raises_copies_nothing(gpu):
 def test_overlap_in_a_batch_is_named(gpu):
     device = gpu.empty(64)
     with pytest.raises(ferry.Error, match="OVERLAP") as raised:
-        with gpu.batch(check_overlap=True) as batch:
+        with gpu.batch(options=CHECK_OVERLAP) as batch:
             batch.copy(bytes(32), device[:32])
             batch.copy(bytes(32), device[16:48])
     assert raised.value.index == 1 and raised.value.field == "index"
@@ -913,13 +911,117 @@ def test_a_status_of_the_driver_is_a_plain_number(gpu):
     assert not isinstance(raised.value.status, ferry.Status)
 
 
+def test_the_tag_of_every_call_arrives_in_its_ticket(gpu):
+    stream, device, sent = gpu.stream(), gpu.empty((8, 4)), numbers(64).reshape(8, 8)[:, ::2]
+    pinned, nothing, got = gpu.pinned((8, 4)), gpu.empty(0), np.zeros((8, 4), "uint8")
+    tagged = ferry.CopyOptions(tag=(1 << 64) - 1)
+    prepared = gpu.prepare([(device, pinned)], stream, tagged)
+    at = [np.array([number], "uint64") for number in (device.address, pinned.address, 32)]
+    tickets = {"copy": gpu.copy_async(sent, device, stream, tagged),
+               "several": gpu.copy_async(sent[:, ::-1], device, stream, tagged),
+               "nothing": gpu.copy_async(np.zeros(0, "uint8"), nothing, stream, tagged),
+               "pieces": gpu.copy_pieces_ticket(*at, stream, tagged), "fill": gpu.fill_async(device, 7, stream, tagged),
+               "several fills": gpu.fill_async(device[:, ::2], 9, stream, tagged),
+               "no fill": gpu.fill_async(nothing, 7, stream, tagged), "launch": prepared.launch_ticket(stream)}
+    with gpu.batch(stream, tagged) as batch:
+        batch.copy(device, got)
+    tickets["batch"] = batch.ticket
+    for name, ticket in tickets.items():
+        ticket.wait()
+        assert ticket.tag == (1 << 64) - 1, name
+    assert tickets["copy"].progress == tickets["several"].progress == tickets["batch"].progress == (32, 32)
+    assert tickets["fill"].progress == (32, 32)
+    assert set(got[:, ::2].flat) == {9} and set(got[:, 1::2].flat) == {7} and np.array_equal(np.asarray(pinned), got)
+    launched = prepared.launch_ticket(stream, ferry.CopyOptions(tag=5))
+    untagged = gpu.copy_async(sent, device, stream), prepared.launch_ticket(stream, ferry.CopyOptions())
+    launched.wait()
+    assert launched.tag == 5 and [ticket.tag for ticket in untagged] == [0, 0]
+
+
+def test_a_fill_in_flight_keeps_its_array_alive(gpu, monkeypatch):
+    monkeypatch.setattr(ferry.tickets, "_NS_BETWEEN", 1 << 62)  # so that no call queries before
+    stream, pinned = gpu.stream(), gpu.pinned(64)
+    heard = gpu._handle.library = Listened(gpu.library)
+    ticket = gpu.fill_async(pinned, 3, stream)
+    pinned.close()
+    assert "ferry_host_free" not in heard.called
+    ticket.wait()
+    gc.collect()
+    assert "ferry_host_free" in heard.called
+    gpu._handle.library = gpu.library
+
+
+def every_call(gpu, options, stream):
+    """Calls that take options, by name."""
+    host, device = bytearray(64), gpu.empty(64)
+
+    def batch(stream):
+        with gpu.batch(stream, options) as batch:
+            batch.copy(host, device)
+
+    at = [np.array([number], "uint64") for number in (device.address, device.address, 0)]
+    prepared = gpu.prepare([(host, device)], stream)
+    return {"copy": lambda: gpu.copy(host, device, options), "explain": lambda: gpu.explain(host, device, None, options),
+            "copy_async": lambda: gpu.copy_async(host, device, stream, options),
+            "enqueue": lambda: gpu.enqueue(host, device, stream, options), "batch": lambda: batch(stream),
+            "batch now": lambda: batch(None), "pieces": lambda: gpu.copy_pieces(*at, stream, options),
+            "pieces' ticket": lambda: gpu.copy_pieces_ticket(*at, stream, options),
+            "prepare": lambda: gpu.prepare([(host, device)], stream, options),
+            "launch": lambda: prepared.launch(stream, options),
+            "launch's ticket": lambda: prepared.launch_ticket(stream, options),
+            "fill": lambda: gpu.fill(device, 7, None, options), "fill on stream": lambda: gpu.fill(device, 7, stream, options),
+            "fill_async": lambda: gpu.fill_async(device, 7, stream, options),
+            "explain_fill": lambda: gpu.explain_fill(device, 7, None, options)}
+
+
+def test_every_call_names_the_field_of_the_options_that_it_refuses(gpu):
+    stream = gpu.stream()
+    for field, value, status in (("route", 99, "INVALID_ARGUMENT"), ("route", ferry.Route.BUFFERED, "UNSUPPORTED"),
+                                 ("priority", -1, "INVALID_ARGUMENT"), ("source_order", 3, "INVALID_ARGUMENT"),
+                                 ("priority", ferry.Priority.BACKGROUND, "UNSUPPORTED"), ("flags", 1 << 20, "FLAGS"),
+                                 ("max_sms", 1 << 16, "INVALID_ARGUMENT")):
+        for name, call in every_call(gpu, ferry.CopyOptions(**{field: value}), stream).items():
+            with pytest.raises(ferry.Error) as raised:
+                call()
+            why = raised.value
+            assert (why.status, why.side, why.field) == (ferry.Status[status], "options", field), (name, why)
+    for wrong in (0, 4, "driver", ferry.Route.DRIVER, b"ab"):
+        for name, call in every_call(gpu, wrong, stream).items():
+            with pytest.raises(TypeError, match="options must be ferry.CopyOptions"):
+                call()
+
+
+def test_options_of_the_instance_apply_to_calls_that_have_none(on_gpu):
+    staged = ferry.CopyOptions(ferry.Route.STAGED, tag=7)
+    with open_instance(not on_gpu, copy_options=staged) as gpu:
+        stream, host, device = gpu.stream(), bytearray(64), gpu.empty(64)
+        own, other = gpu.copy_async(host, device, stream), gpu.copy_async(host, device, stream, BY_DRIVER)
+        assert (own.route, own.tag, other.route, other.tag) == ("staged", 7, "driver", 0)
+        assert gpu.explain(host, device).route == "staged"
+        assert gpu.explain(host, device, None, ferry.CopyOptions()).route == "driver"
+    with pytest.raises(ferry.Error) as raised:
+        ferry.open(software=not on_gpu, copy_options=ferry.CopyOptions(max_sms=1 << 16))
+    assert (raised.value.side, raised.value.field) == ("options", "max_sms")
+
+
+def test_options_can_be_compared_copied_and_pickled(gpu):
+    options = ferry.CopyOptions(ferry.Route.DRIVER, tag=7)
+    host, device = bytearray(64), gpu.empty(64)
+    for one in (copy.copy(options), copy.deepcopy(options), pickle.loads(pickle.dumps(options))):
+        assert one == options and hash(one) == hash(options)
+        assert gpu.copy_async(host, device, None, one).tag == 7
+    assert options != ferry.CopyOptions(ferry.Route.DRIVER)
+    with pytest.raises(AttributeError):
+        options.tag = 8
+
+
 def test_forced_routes_and_explanations(gpu):
     device, host = gpu.empty(1 << 20), bytearray(1 << 20)
-    told = gpu.explain(host, device, flags=ferry.BY_DRIVER)
+    told = gpu.explain(host, device, options=BY_DRIVER)
     assert told.route == "driver" and "pageable to device 0" in str(told) and told.blocks
     assert gpu.explain(host, device, gpu.stream()).driver_ns > 0
     with pytest.raises(ferry.Error, match="ROUTE"):
-        gpu.copy(bytearray(64), bytearray(64), ferry.BY_KERNEL)
+        gpu.copy(bytearray(64), bytearray(64), BY_KERNEL)
     with pytest.raises(ferry.ArgumentError, match="nothing to copy"):
         gpu.explain(bytearray(0), bytearray(0))
     filled = gpu.explain_fill(device, b"\x01\x02")
@@ -1049,12 +1151,14 @@ def too_large(gpu):
         yield "peer", lambda number=number: gpu.enable_peer(0, number)
         yield "software_devices", lambda number=number << 1: ferry.open(software=True, software_devices=number)
     for number in (1 << 32, (1 << 64) + 1, -1):
-        yield "flags", lambda number=number: gpu.copy(host, device, number)
-        yield "flags", lambda number=number: gpu.copy_async(host, device, None, number)
-        yield "flags", lambda number=number: gpu.explain(host, device, flags=number)
+        yield "flags", lambda number=number: ferry.CopyOptions(flags=number)
+        yield "max_sms", lambda number=number: ferry.CopyOptions(max_sms=number)
         yield "flags", lambda number=number: gpu.pinned(4, flags=number)
-        yield "flags", lambda number=number: gpu.batch().copy(host, device, number)
+    for number in (1 << 31, -(1 << 40)):
+        for field in ("route", "priority", "source_order"):
+            yield field, lambda field=field, number=number: ferry.CopyOptions(**{field: number})
     for number in (1 << 64, -1):
+        yield "tag", lambda number=number: ferry.CopyOptions(tag=number)
         yield "stream", lambda number=number: gpu.copy_async(host, device, number)
         yield "stream", lambda number=number: gpu.fill(device, 0, number)
         yield "nbytes", lambda number=number: ferry.memory(0, number)
@@ -1081,7 +1185,7 @@ def test_numbers_that_do_not_fit_are_refused_by_name(gpu):
 def test_numbers_of_every_kind_are_taken(gpu):
     for kind in (np.int64, np.uint8, np.array, int):
         assert gpu.empty(kind(4)).shape == (4,) and gpu.pinned((kind(2), kind(3))).shape == (2, 3)
-        gpu.copy(bytes(4), gpu.empty(4, device=kind(0)), int(kind(0)))
+        gpu.copy(bytes(4), gpu.empty(4, device=kind(0)), ferry.CopyOptions(tag=kind(3)))
         gpu.copy_async(bytes(4), gpu.empty(4), kind(0)).wait()
         ferry.memory(kind(0), kind(4), device=kind(1))
         got = bytearray(4)
@@ -1090,9 +1194,11 @@ def test_numbers_of_every_kind_are_taken(gpu):
         gpu.copy(device, got)
         assert got == b"\7\7\7\7"
     assert gpu.empty(np.array([3, 4])).shape == gpu.empty([3, 4]).shape == (3, 4)
-    for wrong in (1.5, "4", None, (1.5,), [[1]], b"ab"):
+    for wrong in (1.5, "4", None, (1.5,), [[1]]):
         with pytest.raises(TypeError):
-            gpu.empty(wrong) if wrong != b"ab" else gpu.copy(bytes(4), gpu.empty(4), wrong)
+            gpu.empty(wrong)
+        with pytest.raises(TypeError):
+            ferry.CopyOptions(tag=wrong)
     with pytest.raises(TypeError, match="option software_devices"):
         ferry.open(software=True, software_devices="two")
 

@@ -150,18 +150,18 @@ def test_too_many_copies_are_refused_before_they_are_made(gpu):
 
 def calls_of(gpu):
     """All ways to copy a source to a destination, by name."""
-    def batch(stream=None, **options):
+    def batch(stream=None, options=None):
         def copy(source, destination):
-            with gpu.batch(stream, **options) as collected:
+            with gpu.batch(stream, options) as collected:
                 collected.copy(source, destination)
             if collected.ticket:
                 collected.ticket.wait()
         return copy
 
-    stream = gpu.stream()
+    stream, check_overlap = gpu.stream(), ferry.CopyOptions(flags=ferry.CopyFlags.CHECK_OVERLAP)
     return {"copy": gpu.copy, "copy_async": lambda one, other: gpu.copy_async(one, other, stream).wait(),
             "enqueue": lambda one, other: (gpu.enqueue(one, other, stream), stream.synchronize()),
-            "batch": batch(), "batch that checks": batch(check_overlap=True), "batch on a stream": batch(stream),
+            "batch": batch(), "batch that checks": batch(None, check_overlap), "batch on a stream": batch(stream),
             "prepare": lambda one, other: (gpu.prepare([(one, other)], stream).launch(stream), stream.synchronize()),
             "explain": gpu.explain}
 

@@ -15,7 +15,7 @@ import random, sys, threading
 import numpy as np
 import ferry, opening
 
-staged = ferry.native.FERRY_COPY_BY_STAGING # these copies are small
+staged = ferry.CopyOptions(ferry.Route.STAGED)  # these copies are small
 dice = random.Random(int(sys.argv[1]))
 
 def run(gpu, stop, failures, seed):
@@ -34,7 +34,8 @@ def run(gpu, stop, failures, seed):
                 lambda: gpu.copy_async(device, got, stream, staged).wait(), lambda: gpu.enqueue(pinned, device, stream),
                 lambda: gpu.copy_async(host[::2], device[::2], stream).progress, lambda: stream.record(event),
                 lambda: event.synchronize(), lambda: stream.synchronize(), lambda: gpu.fill(device, 1, stream),
-                lambda: gpu.explain(host, device, stream), lambda: dice.choice(shared_prepared).launch(stream),
+                lambda: gpu.explain(host, device, stream), lambda: gpu.fill_async(device, 2, stream),
+                lambda: dice.choice(shared_prepared).launch_ticket(stream).done, lambda: dice.choice(shared_prepared).launch(stream),
                 lambda: gpu.empty(64), lambda: gpu.pinned(64), lambda: np.asarray(pinned).sum(), lambda: gpu.devices,
                 lambda: gpu.copy_async(device, pinned, stream).future().result(60), lambda: gpu.synchronize(),
             ])()
@@ -45,7 +46,7 @@ def run(gpu, stop, failures, seed):
 
 for _ in range(int(sys.argv[3])):
     gpu = opening.open_instance(sys.argv[2] == "software")
-    assert gpu.explain(bytearray(64), gpu.empty(64), flags=staged).route == "staged"
+    assert gpu.explain(bytearray(64), gpu.empty(64), options=staged).route == "staged"
     shared, shared_prepared, failures, stop = [], [], [], threading.Event()
     threads = [threading.Thread(target=run, args=(gpu, stop, failures, dice.random())) for _ in range(4)]
     for thread in threads:
@@ -141,18 +142,28 @@ def calls_with(gpu, one):
     yield lambda: gpu.enqueue(one, device, stream)
     yield lambda: gpu.explain(one, device)
     yield lambda: gpu.explain(device, one)
-    yield lambda: gpu.explain(device, host, flags=one)
+    yield lambda: gpu.explain(device, host, options=one)
     yield lambda: gpu.fill(one)
     yield lambda: gpu.fill(device, one)
+    yield lambda: gpu.fill(device, options=one)
+    yield lambda: gpu.fill_async(one).wait()
+    yield lambda: gpu.fill_async(device, one).wait()
+    yield lambda: gpu.fill_async(device, 0, stream, one).wait()
     yield lambda: gpu.explain_fill(device, one)
+    yield lambda: gpu.explain_fill(device, options=one)
     yield lambda: gpu.copy_pieces(one, [], [])
     yield lambda: gpu.copy_pieces(one, one, one)
+    yield lambda: gpu.copy_pieces(*[np.zeros(0, "uint64")] * 3, stream, one)
+    yield lambda: gpu.copy_pieces_ticket(one, one, one).wait()
     yield lambda: gpu.copy_pieces(np.zeros(0, "uint64"), np.zeros(0, "uint64"), one)
     yield lambda: gpu.prepare(one)
     yield lambda: gpu.prepare([one])
     yield lambda: gpu.prepare([(one, device)])
     yield lambda: gpu.batch().copy(one, device)
-    yield lambda: gpu.batch().copy(host, device, one)
+    yield lambda: gpu.batch(None, one).__exit__(None, None, None)
+    yield lambda: gpu.prepare([], stream, one)
+    yield lambda: gpu.prepare([], stream).launch(stream, one)
+    yield lambda: gpu.prepare([], stream).launch_ticket(stream, one).wait()
     yield lambda: gpu.empty(one)
     yield lambda: gpu.empty(4, one)
     yield lambda: gpu.empty(4, device=one)
@@ -178,7 +189,9 @@ def calls_with(gpu, one):
     yield lambda: ferry.memory(4, one)
     yield lambda: ferry.memory(4, 4, one)
     yield lambda: ferry.open(software=True, software_devices=one).close()
-    yield lambda: ferry.open(software=True, copy_flags=one).close()
+    yield lambda: ferry.open(software=True, copy_options=one).close()
+    for field in ("route", "priority", "source_order", "flags", "max_sms", "tag"):
+        yield lambda: ferry.CopyOptions(**{field: one})
     yield lambda: ferry.open(software=True, log=one).close()
     yield lambda: ferry.register(one, one)
     if type(one) is not int:

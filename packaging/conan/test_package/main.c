@@ -16,8 +16,8 @@ int main(void) {
 
     int32_t status = ferry_open(&options, &ferry, &error);
     if (!status) status = ferry_device_alloc(ferry, 0, sizeof sent, &device_memory, &error);
-    if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), sizeof sent, &error);
-    if (!status) status = ferry_copy_bytes(ferry, address_of(received), device_memory, sizeof sent, &error);
+    if (!status) status = ferry_copy_bytes(ferry, device_memory, address_of(sent), sizeof sent, NULL, &error);
+    if (!status) status = ferry_copy_bytes(ferry, address_of(received), device_memory, sizeof sent, NULL, &error);
     if (status) {
         char line[256];
         ferry_error_format(&error, line, sizeof line);

@@ -22,8 +22,8 @@ int main(void) {
 
     status = ferry_open(&options, &ferry, NULL);
     if (!status) status = ferry_device_alloc(ferry, 0, SIZE, &device_memory, NULL);
-    if (!status) status = ferry_copy_bytes(ferry, device_memory, (uint64_t)(uintptr_t)sent, SIZE, NULL);
-    if (!status) status = ferry_copy_bytes(ferry, (uint64_t)(uintptr_t)received, device_memory, SIZE, NULL);
+    if (!status) status = ferry_copy_bytes(ferry, device_memory, (uint64_t)(uintptr_t)sent, SIZE, NULL, NULL);
+    if (!status) status = ferry_copy_bytes(ferry, (uint64_t)(uintptr_t)received, device_memory, SIZE, NULL, NULL);
     if (!status) status = ferry_device_free(ferry, device_memory, NULL);
     ferry_close(ferry);
     if (status) {

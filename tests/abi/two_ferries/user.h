@@ -26,8 +26,8 @@ static int32_t user_copy(uint64_t *memory) {
     char sent[1000], received[sizeof sent] = {0};
     int32_t status = ferry_device_alloc(instance, last_device, sizeof sent, memory, NULL);
     memset(sent, 1 + last_device, sizeof sent);
-    if (!status) status = ferry_copy_bytes(instance, *memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL);
-    if (!status) status = ferry_copy_bytes(instance, (uint64_t)(uintptr_t)received, *memory, sizeof sent, NULL);
+    if (!status) status = ferry_copy_bytes(instance, *memory, (uint64_t)(uintptr_t)sent, sizeof sent, NULL, NULL);
+    if (!status) status = ferry_copy_bytes(instance, (uint64_t)(uintptr_t)received, *memory, sizeof sent, NULL, NULL);
     return status ? status : memcmp(sent, received, sizeof sent) != 0;
 }
 

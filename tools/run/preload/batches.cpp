@@ -24,6 +24,10 @@ template <class End> bool is_any_pageable(const driver &on, std::size_t count, c
     return false;
 }
 
+// Sources are read in stream order, which the driver's orders STREAM and ANY both permit.
+constexpr ferry_copy_options in_stream_order = {
+    sizeof(ferry_copy_options), 0, FERRY_ROUTE_AUTO, FERRY_PRIORITY_NORMAL, FERRY_SOURCE_ORDER_STREAM, 0, 0};
+
 // Pieces that ferry can copy together are worth serving. The driver copies other pieces individually at the same speed.
 template <class Explain, class Copy, class Source, class Destination>
 verdict serve_batch(CUstream stream, std::size_t count, const Explain &explain, const Copy &copy, const Source &source,
@@ -95,11 +99,12 @@ struct lines {
         return serve_batch(
             stream, count,
             [&](ferry_instance *ferry, ferry_batch_explanation &plan) {
-                return ferry_copy_pieces_explain_async(ferry, destinations, sources, sizes, count, 0, stream, &plan,
-                                                       nullptr);
+                return ferry_copy_pieces_explain_async(ferry, destinations, sources, sizes, count, &in_stream_order,
+                                                       stream, &plan, nullptr);
             },
             [&](ferry_instance *ferry) {
-                return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, 0, stream, nullptr);
+                return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, &in_stream_order, stream,
+                                               nullptr, nullptr);
             },
             [&](size_t i) { return from[i]; }, [&](size_t i) { return to[i]; });
     }
@@ -194,10 +199,11 @@ struct boxes {
         return serve_batch(
             stream, count,
             [&](ferry_instance *ferry, ferry_batch_explanation &plan) {
-                return ferry_copy_batch_explain_async(ferry, copies.get(), count, 0, stream, &plan, nullptr);
+                return ferry_copy_batch_explain_async(ferry, copies.get(), count, &in_stream_order, stream, &plan,
+                                                      nullptr);
             },
             [&](ferry_instance *ferry) {
-                return ferry_copy_batch_async(ferry, copies.get(), count, 0, stream, nullptr);
+                return ferry_copy_batch_async(ferry, copies.get(), count, &in_stream_order, stream, nullptr, nullptr);
             },
             [&](size_t i) { return CUdeviceptr{copies[i].source.address}; },
             [&](size_t i) { return CUdeviceptr{copies[i].destination.address}; });

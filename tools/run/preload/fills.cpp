@@ -47,13 +47,13 @@ verdict fill(const rectangle &asked) noexcept {
     if (!ferry.get()) return {outcome::no_ferry, traffic::fill};
     ferry_explanation plan = {};
     plan.struct_size = sizeof plan;
-    if (ferry_fill_explain_async(ferry.get(), &fill, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
+    if (ferry_fill_explain_async(ferry.get(), &fill, nullptr, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
         return {outcome::refused, traffic::fill};
     const bool is_by_kernel = plan.route == FERRY_ROUTE_KERNEL, only_reports = the_settings().mode == mode::report_only;
     if (!is_by_kernel && (only_reports || !the_settings().takes_all))
         return {outcome::driver_is_fastest, traffic::fill};
     if (only_reports) return {outcome::report_only_kernel, traffic::fill};
-    if (ferry_fill_async(ferry.get(), &fill, asked.stream, nullptr) != FERRY_SUCCESS)
+    if (ferry_fill_async(ferry.get(), &fill, nullptr, asked.stream, nullptr, nullptr) != FERRY_SUCCESS)
         return {outcome::refused, traffic::fill};
     if (the_settings().flips_a_byte)
         on->cuMemsetD8Async(asked.address, static_cast<unsigned char>(asked.value ^ 0xff), 1, asked.stream);

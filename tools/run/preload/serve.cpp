@@ -130,8 +130,20 @@ bool is_awaited(const request &asked, const ferry_explanation &plan) noexcept {
     return !asked.is_async && has_host_end; // the driver's synchronous copies on a device do not wait either
 }
 
+// Provides the guarantees of the driver's calls. The calling thread takes part in such copies. A synchronous copy reads
+// its source only after earlier work, whereas the order CALL could read a small source before.
+ferry_copy_options options_for(const request &asked) noexcept {
+    ferry_copy_options options = {};
+    options.struct_size = sizeof options;
+    options.source_order =
+        asked.is_async || asked.bytes >= worth_staging ? FERRY_SOURCE_ORDER_CALL : FERRY_SOURCE_ORDER_STREAM;
+    if (!asked.is_async || !the_settings().leaves_async) options.flags = FERRY_COPY_DESTINATION_WRITTEN;
+    return options;
+}
+
 verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const request &asked,
-                      const ferry_copy_desc &copy, const ferry_explanation &plan) noexcept {
+                      const ferry_copy_desc &copy, const ferry_copy_options &options,
+                      const ferry_explanation &plan) noexcept {
     const way taken = way_of(plan);
     verdict found = {taken.served, kind_of(plan)};
     if (!on.is_software && plan.driver_ns > taken.time_ns) found.saved_ns = plan.driver_ns - taken.time_ns;
@@ -143,7 +155,8 @@ verdict copy_by_ferry(const driver &on, const copying_instance &ferry, const req
     const relaxed_captures relaxed(on);
     ferry_ticket *ticket = nullptr;
     const bool waits = is_complete && !asked.is_async;
-    if (ferry_copy_async(ferry.get(), &copy, asked.stream, waits ? &ticket : nullptr, nullptr) != FERRY_SUCCESS)
+    if (ferry_copy_async(ferry.get(), &copy, &options, asked.stream, waits ? &ticket : nullptr, nullptr) !=
+        FERRY_SUCCESS)
         return {outcome::refused, found.kind}; // the driver's call returns its own error to the program
     // The bytes of an asynchronous copy have arrived, but its stream may continue a moment later than after the
     // driver's call. Querying the legacy stream would break captures on other streams, and include their work.
@@ -165,7 +178,7 @@ bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept {
     return why == outcome::captured && !is_captured(on, stream);
 }
 
-verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
+verdict serve(const request &asked, const ferry_copy_desc &copy) noexcept {
     const inside_ferry inside;
     traffic kind = kind_by_name(asked);
     const driver *const on = the_driver();
@@ -181,13 +194,10 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
 
     const copying_instance ferry;
     if (!ferry.get()) return {outcome::no_ferry, kind};
-    // Provides the guarantees of the driver's calls. In that case, the calling thread takes part in the copy. A
-    // synchronous copy reads its source only after earlier work, whereas SOURCE_READ could read a small source before.
-    if (asked.is_async || asked.bytes >= worth_staging) copy.flags |= FERRY_COPY_SOURCE_READ;
-    if (!asked.is_async || !the_settings().leaves_async) copy.flags |= FERRY_COPY_DESTINATION_WRITTEN;
+    const ferry_copy_options options = options_for(asked);
     ferry_explanation plan = {};
     plan.struct_size = sizeof plan;
-    if (ferry_copy_explain_async(ferry.get(), &copy, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
+    if (ferry_copy_explain_async(ferry.get(), &copy, &options, asked.stream, &plan, nullptr) != FERRY_SUCCESS)
         return {outcome::refused, kind};
     kind = kind_of(plan);
     if (!matches(asked.source, plan.source_memory) || !matches(asked.destination, plan.destination_memory) ||
@@ -201,7 +211,7 @@ verdict serve(const request &asked, ferry_copy_desc &copy) noexcept {
     if (plan.route == FERRY_ROUTE_NONE || (is_by_driver && !the_settings().takes_all))
         return {outcome::driver_is_fastest, kind};
     if (plan.route == FERRY_ROUTE_STAGED && is_left_by_a_crowd(asked)) return {outcome::crowded, kind};
-    return copy_by_ferry(*on, ferry, asked, copy, plan);
+    return copy_by_ferry(*on, ferry, asked, copy, options, plan);
 }
 
 } // namespace ferry_run

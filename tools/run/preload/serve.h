@@ -54,7 +54,7 @@ struct verdict {
 };
 
 // Serves the copy, or returns the reason why the driver must perform it.
-verdict serve(const request &asked, ferry_copy_desc &copy) noexcept;
+verdict serve(const request &asked, const ferry_copy_desc &copy) noexcept;
 
 // Whether ferry can make its calls on this stream in the current state of the program's thread; `why` if not.
 bool may_enqueue(const driver &on, CUstream stream, outcome &why) noexcept;

@@ -17,26 +17,22 @@ from . import native
 from .errors import ArgumentError, ClosedError, Error
 from .instance import Batch, Device, Explanation, Instance, Prepared
 from .memory import DeviceArray, PinnedArray
-from .native import CopyFlags, Status
+from .native import CopyFlags, Priority, Route, SourceOrder, Status
+from .options import CopyOptions
 from .streams import LEGACY, PER_THREAD, Event, Stream
 from .tickets import Ticket
 from .views import HOST, UNKNOWN, View, memory, register, view
 
 __version__ = native.VERSION
 
-BY_DRIVER, BY_KERNEL, BY_STAGING, BY_RELAY = (CopyFlags.BY_DRIVER, CopyFlags.BY_KERNEL, CopyFlags.BY_STAGING,
-                                              CopyFlags.BY_RELAY)
-DESTINATION_WRITTEN, SOURCE_READ = CopyFlags.DESTINATION_WRITTEN, CopyFlags.SOURCE_READ
-MULTILINK, NO_KERNELS, URGENT = CopyFlags.MULTILINK, CopyFlags.NO_KERNELS, CopyFlags.URGENT
-
-__all__ = ["ArgumentError", "BY_DRIVER", "BY_KERNEL", "BY_RELAY", "BY_STAGING", "Batch", "ClosedError", "CopyFlags",
-           "DESTINATION_WRITTEN", "Device", "DeviceArray", "Error", "Event", "Explanation", "HOST", "Instance",
-           "LEGACY", "MULTILINK", "NO_KERNELS", "PER_THREAD", "PinnedArray", "Prepared", "SOURCE_READ", "Status",
-           "Stream", "Ticket", "UNKNOWN", "URGENT", "View", "memory", "native", "open", "register", "view"]
+__all__ = ["ArgumentError", "Batch", "ClosedError", "CopyFlags", "CopyOptions", "Device", "DeviceArray", "Error",
+           "Event", "Explanation", "HOST", "Instance", "LEGACY", "PER_THREAD", "PinnedArray", "Prepared", "Priority",
+           "Route", "SourceOrder", "Status", "Stream", "Ticket", "UNKNOWN", "View", "memory", "native", "open",
+           "register", "view"]
 
 
 def open(*, software: bool = False, **options: Any) -> Instance:
     """Opens ferry on the NVIDIA driver, or on the software driver. Other options are the fields of ferry_options, such
-    as checks=ferry.native.FERRY_CHECKS_FULL or copy_flags=ferry.SOURCE_READ, and the fields of ferry_software_options
-    after software_, such as software_devices=4."""
+    as checks=ferry.native.FERRY_CHECKS_FULL, and the fields of ferry_software_options after software_, such as
+    software_devices=4. copy_options=ferry.CopyOptions(...): the options of calls that have none."""
     return Instance(software=software, **options)

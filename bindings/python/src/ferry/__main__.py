@@ -26,23 +26,24 @@ def info(gpu: ferry.Instance) -> None:
               f"{device.copy_engines} copy engines, compute capability {device.compute[0]}.{device.compute[1]}")
 
 
-def median_ms(gpu: ferry.Instance, source: Any, destination: Any, flags: int) -> float:
+def median_ms(gpu: ferry.Instance, source: Any, destination: Any, options: ferry.CopyOptions | None) -> float:
     times = []
     for _ in range(9):
         start = time.perf_counter()
-        gpu.copy(source, destination, flags)
+        gpu.copy(source, destination, options)
         times.append((time.perf_counter() - start) * 1e3)
     return statistics.median(times[2:])
 
 
 def bench(gpu: ferry.Instance) -> None:
+    by_driver = ferry.CopyOptions(ferry.Route.DRIVER)
     print(f"{'GB/s, synchronous copies':36} {'driver':>8} {'ferry':>8}")
     for mib in (1, 16, 128):
         size = mib << 20
         pageable, pinned, there = bytearray(size), gpu.pinned(size), gpu.empty(size)
         for name, source, destination in (("pageable to device", pageable, there), ("device to pageable", there, pageable),
                                           ("pinned to device", pinned, there), ("device to pinned", there, pinned)):
-            rates = [size / median_ms(gpu, source, destination, flags) / 1e6 for flags in (ferry.BY_DRIVER, 0)]
+            rates = [size / median_ms(gpu, source, destination, options) / 1e6 for options in (by_driver, None)]
             print(f"{name + f', {mib} MiB':36} {rates[0]:8.2f} {rates[1]:8.2f}")
 
 

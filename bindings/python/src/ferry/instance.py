@@ -12,13 +12,14 @@ from ctypes import addressof, byref, c_int32, c_uint64, c_void_p, create_string_
 from dataclasses import dataclass
 from functools import partial
 from types import TracebackType
-from typing import Any, Final
+from typing import Any
 
 from . import library as libraries
 from . import native
 from .errors import ArgumentError, ClosedError, Error, Held, failed, let_go, may_have_enqueued, new_error_info
 from .handles import Opened, Owner, Part, int32, part, uint32, whole
 from .memory import DeviceArray, PinnedArray
+from .options import CopyOptions, address_of
 from .plans import Plan, Plans, joined
 from .shapes import boxes_of_fill
 from .streams import LEGACY, PER_THREAD, Event, Stream, handle_of
@@ -132,6 +133,8 @@ class Instance(Owner):
         fields: dict[str, tuple[ctypes.Structure, str, Any]] = {
             name: (given, name, kind) for name, kind, *_ in given._fields_}
         fields.update({"software_" + name: (settings, name, kind) for name, kind, *_ in settings._fields_})
+        default = options.get("copy_options")  # lives until ferry_open() has read it
+        options["copy_options"] = address_of(default)
         for name, value in options.items():
             if name not in fields or name.endswith("struct_size") or name == "driver_options":
                 raise TypeError(f"ferry.open() has no option {name!r}; its options are the fields of ferry_options and, "
@@ -237,43 +240,48 @@ class Instance(Owner):
 
     # ---- Copies
 
-    def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
-        """Copies, and returns when the bytes are there. Ordered like a driver call on the legacy default stream."""
+    def copy(self, source: Any, destination: Any, options: CopyOptions | None = None) -> None:
+        """Copies, and returns when the bytes are there. Ordered like a driver call on the legacy default stream. Calls
+        without options use the options of ferry.open()."""
         one, other = keyed(source), keyed(destination)  # keeps the memory until nothing is in flight
         try:
-            plan = self._plans.of(one, other, flags)
+            plan = self._plans.of(one, other)
+            how = address_of(options)
             if self._handle is None:
                 raise self.closed("Instance")
             details, room = self._thread.error
             if plan.count == 1:
-                status = self.library.ferry_copy(self._handle, plan.address, room)
+                status = self.library.ferry_copy(self._handle, plan.address, how, room)
             else:
-                status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, 0, room)
+                status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, how, room)
             if status:
-                raise self._settled(failed(self.library, status, details), plan, LEGACY)
+                raise self._settled(failed(self.library, status, details), plan.count != 1, plan.device, LEGACY)
         except BaseException as why:
             one = other = None
             let_go(why)
             raise
 
-    def copy_async(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Ticket:
+    def copy_async(self, source: Any, destination: Any, stream: Any = None,
+                   options: CopyOptions | None = None) -> Ticket:
         """Enqueues a copy on a stream: of ferry, PyTorch, CuPy, Numba or cuda-python, a number, or None for the legacy
         default stream. The arrays stay alive until the copy has completed. A pageable source must not change before,
-        unless flags have SOURCE_READ."""
+        unless the options have SourceOrder.CALL."""
         one, other = keyed(source), keyed(destination)
         made = c_void_p()
         opened = self._handle  # ends after the ticket
         try:
-            plan = self._plans.of(one, other, flags)
-            number = handle_of(stream)
+            plan = self._plans.of(one, other)
+            how, number = address_of(options), handle_of(stream)
             if opened is None:
                 raise self.closed("Instance")
-            if plan.count != 1:
-                return self._enqueue([plan], plan.address, plan.count, number, (one, other))
             details, room = self._thread.error
-            status = self.library.ferry_copy_async(opened, plan.address, number, byref(made), room)
+            if plan.count == 1:
+                status = self.library.ferry_copy_async(opened, plan.address, how, number, byref(made), room)
+            else:
+                status = self.library.ferry_copy_batch_async(opened, plan.address, plan.count, how, number, byref(made),
+                                                             room)
             if status:
-                raise self._settled(failed(self.library, status, details), plan, number)
+                raise self._settled(failed(self.library, status, details), plan.count != 1, plan.device, number)
             ticket = Ticket(self, made.value, (one, other))
             self._tickets.add(ticket, plan.size)
         except BaseException as why:
@@ -283,20 +291,21 @@ class Instance(Owner):
             raise
         return ticket
 
-    def enqueue(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> None:
+    def enqueue(self, source: Any, destination: Any, stream: Any = None, options: CopyOptions | None = None) -> None:
         """As copy_async, without a ticket: for streams that are being captured, and for loops. The caller keeps the
         arrays alive until the copy has completed, or as long as a captured graph may run."""
         one, other = keyed(source), keyed(destination)
         try:
-            plan = self._plans.of(one, other, flags)
+            plan = self._plans.of(one, other)
             details, room = self._thread.error
-            number = handle_of(stream)
+            how, number = address_of(options), handle_of(stream)
             if self._handle is None:
                 raise self.closed("Instance")
             if plan.count == 1:
-                status = self.library.ferry_copy_async(self._handle, plan.address, number, None, room)
+                status = self.library.ferry_copy_async(self._handle, plan.address, how, number, None, room)
             else:
-                status = self.library.ferry_copy_batch_async(self._handle, plan.address, plan.count, 0, number, room)
+                status = self.library.ferry_copy_batch_async(self._handle, plan.address, plan.count, how, number, None,
+                                                             room)
             if status:
                 raise failed(self.library, status, details)
         except BaseException as why:
@@ -304,43 +313,73 @@ class Instance(Owner):
             let_go(why)
             raise
 
-    def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None) -> None:
+    def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None,
+                    options: CopyOptions | None = None) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
         such as NumPy's. The caller keeps the memory alive."""
         with Held() as held:
-            for name, array in (("destinations", destinations), ("sources", sources), ("sizes", sizes)):
-                held.append(numbers(array, name))
-                length, count = held[-1][1], held[0][1]
-                if length != count:
-                    raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
-            addresses = [address for address, *_ in held]
-            self.call("ferry_copy_pieces_async", *addresses, count, 0, handle_of(stream))
+            addresses, count = self._pieces(held, destinations, sources, sizes)
+            self.call("ferry_copy_pieces_async", *addresses, count, address_of(options), handle_of(stream), None)
 
-    def batch(self, stream: Any = None, check_overlap: bool = False) -> Batch:
+    def copy_pieces_ticket(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None,
+                           options: CopyOptions | None = None) -> Ticket:
+        """As copy_pieces, with a ticket. The ticket does not keep the memory alive."""
+        with Held() as held:
+            addresses, count = self._pieces(held, destinations, sources, sizes)
+            return self._with_ticket("ferry_copy_pieces_async", *addresses, count, address_of(options),
+                                     handle_of(stream), owners=(), size=0)
+
+    def _pieces(self, held: Held, destinations: Any, sources: Any, sizes: Any) -> tuple[list[int], int]:
+        """The addresses of the three arrays, which `held` keeps, and their length."""
+        for name, array in (("destinations", destinations), ("sources", sources), ("sizes", sizes)):
+            held.append(numbers(array, name))
+            length, count = held[-1][1], held[0][1]
+            if length != count:
+                raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
+        return [address for address, *_ in held], held[0][1]
+
+    def batch(self, stream: Any = None, options: CopyOptions | None = None) -> Batch:
         """Collects copies in a `with` statement and makes them together at its end: on `stream`, or complete at the
-        end if there is none."""
-        return Batch(self, stream, native.FERRY_BATCH_CHECK_OVERLAP if check_overlap else 0)
+        end if there is none. With CopyFlags.CHECK_OVERLAP, copies that overlap are refused."""
+        return Batch(self, stream, options)
 
-    def prepare(self, pairs: Any, stream: Any = None) -> Prepared:
+    def prepare(self, pairs: Any, stream: Any = None, options: CopyOptions | None = None) -> Prepared:
         """Checks and plans a batch once, for streams of the device of `stream`. `pairs` are (source, destination)."""
         plans: list[Plan] = []
         with Held() as owners:
             for source, destination in pairs:
                 owners += (keyed(source), keyed(destination))
-                plans.append(self._plans.of(owners[-2], owners[-1], 0))
-            return Prepared(self, plans, owners, handle_of(stream))
+                plans.append(self._plans.of(owners[-2], owners[-1]))
+            return Prepared(self, plans, owners, handle_of(stream), options)
 
-    def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> None:
+    def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None,
+             options: CopyOptions | None = None) -> None:
         """Fills device or pinned memory with a byte, or a pattern of 1, 2, 4, 8 or 16 bytes, whatever the shape.
         Returns when the bytes are there, or enqueues on `stream`. The caller keeps the array alive."""
         with Held([view(destination)]) as held:
+            how = address_of(options)
             for filled in _fills(held[0], pattern):
                 if stream is None:
-                    self.call("ferry_fill", byref(filled))
+                    self.call("ferry_fill", byref(filled), how)
                 else:
-                    self.call("ferry_fill_async", byref(filled), handle_of(stream))
+                    self.call("ferry_fill_async", byref(filled), how, handle_of(stream), None)
 
-    def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None) -> Explanation:
+    def fill_async(self, destination: Any, pattern: int | bytes = 0, stream: Any = None,
+                   options: CopyOptions | None = None) -> Ticket:
+        """Enqueues a fill on a stream, or None for the legacy default stream. The array stays alive until the fill has
+        completed. The ticket of a fill that needs several descriptors counts the bytes of the last."""
+        with Held([view(destination)]) as held:
+            how, number, device, size = address_of(options), handle_of(stream), held[0].device, held[0].nbytes
+            *others, last = list(_fills(held[0], pattern)) or [native.ferry_fill_desc(pattern_size=1)]
+            try:
+                for filled in others:
+                    self.call("ferry_fill_async", byref(filled), how, number, None)
+                return self._with_ticket("ferry_fill_async", byref(last), how, number, owners=held, size=size)
+            except Error as why:
+                raise self._settled(why, bool(others), device if device >= 0 else None, number)
+
+    def explain_fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None,
+                     options: CopyOptions | None = None) -> Explanation:
         """What fill() would do. A fill that needs several descriptors is explained by its first."""
         with Held([view(destination)]) as held:
             fills = list(_fills(held[0], pattern))
@@ -348,23 +387,26 @@ class Instance(Owner):
                 raise ArgumentError("there is nothing to fill", side="destination", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
             if stream is None:
-                self.call("ferry_fill_explain", byref(fills[0]), byref(info))
+                self.call("ferry_fill_explain", byref(fills[0]), address_of(options), byref(info))
             else:
-                self.call("ferry_fill_explain_async", byref(fills[0]), handle_of(stream), byref(info))
+                self.call("ferry_fill_explain_async", byref(fills[0]), address_of(options), handle_of(stream),
+                          byref(info))
             return self._explanation(info, len(fills), "fills")
 
-    def explain(self, source: Any, destination: Any, stream: Any = None, flags: int = 0) -> Explanation:
+    def explain(self, source: Any, destination: Any, stream: Any = None,
+                options: CopyOptions | None = None) -> Explanation:
         """What copy(), or with a stream copy_async(), would do. A copy that needs several descriptors is explained by
         its first."""
         with Held([view(source), view(destination)]) as held:
-            plan = Plan(held[0], held[1], flags)
+            plan = Plan(held[0], held[1])
             if not plan.count:
                 raise ArgumentError("there is nothing to copy", side="source", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
             if stream is None:
-                self.call("ferry_copy_explain", plan.address, byref(info))
+                self.call("ferry_copy_explain", plan.address, address_of(options), byref(info))
             else:
-                self.call("ferry_copy_explain_async", plan.address, handle_of(stream), byref(info))
+                self.call("ferry_copy_explain_async", plan.address, address_of(options), handle_of(stream),
+                          byref(info))
             return self._explanation(info, plan.count, "copies")
 
     def _explanation(self, info: Any, count: int, what: str) -> Explanation:
@@ -378,20 +420,18 @@ class Instance(Owner):
 
     # ---- Tickets
 
-    def _settled(self, why: Error, plan: Plan | None, stream: int) -> Error:
-        """Why a call failed: of one plan, or within the batch's context. If a part of its copies may be in flight, waits
-        for it: nothing keeps the arrays."""
-        if may_have_enqueued(why.status, plan is None or plan.count > 1):
-            with self._context_for([plan] if plan else [], stream) as opened:
+    def _settled(self, why: Error, is_batch: bool, device: int | None, stream: int) -> Error:
+        """Why a call failed that uses memory of `device`. If a part of its work may be in flight, waits for it: nothing
+        keeps the arrays."""
+        if may_have_enqueued(why.status, is_batch):
+            with self._context_for(device, stream) as opened:
                 self.library.ferry_stream_synchronize(opened, stream, None)
         return why
 
     @contextmanager
-    def _context_for(self, plans: list[Plan], stream: int) -> Iterator[Opened]:
-        """The handle for several calls, which does not end between them. On a default stream they must use the same
-        context. Without a current context, the copies use the context of their first device, and other calls the context
-        of device 0."""
-        device = next((plan.device for plan in plans if plan.device is not None), None)
+    def _context_for(self, device: int | None, stream: int) -> Iterator[Opened]:
+        """The handle for a call that must use the context of an earlier one. On a default stream without a current
+        context, copies and fills use the context of their first device, and other calls the context of device 0."""
         current, opened = c_void_p(), self.opened
         try:
             if device and stream in (0, LEGACY, PER_THREAD):
@@ -407,28 +447,19 @@ class Instance(Owner):
         finally:
             del opened  # a traceback would keep it
 
-    def _enqueue(self, plans: list[Plan], address: int, count: int, stream: int, owners: Any, flags: int = 0) -> Ticket:
-        """The plans' descriptors, which are together at `address`."""
-        made = c_void_p()
-        with self._context_for(plans, stream) as opened:
-            try:
-                try:
-                    self.call("ferry_copy_batch_async", address, count, flags, stream, of=opened)
-                except Error as why:
-                    raise self._settled(why, None, stream)
-                try:
-                    self.call("ferry_ticket_create", stream, byref(made), of=opened)
-                    ticket = Ticket(self, made.value, tuple(owners))
-                    self._tickets.add(ticket, sum([plan.size for plan in plans]))
-                    return ticket
-                except BaseException as why:  # nothing would keep the arrays
-                    if made.value:
-                        self._tickets.rescue(self.library, made.value)
-                    elif getattr(why, "status", None) != native.FERRY_ERROR_CAPTURE:  # what is captured does not run
-                        self.library.ferry_stream_synchronize(opened, stream, None)
-                    raise
-            finally:
-                del opened  # a traceback would keep it
+    def _with_ticket(self, name: str, *arguments: Any, owners: Any, size: int, of: Any = None) -> Ticket:
+        """Calls a function whose last parameter before the error is the ticket. The ticket keeps `owners`."""
+        made, opened = c_void_p(), self.opened  # ends after the ticket
+        try:
+            self.call(name, *arguments, byref(made), of=opened if of is None else of)
+            ticket = Ticket(self, made.value, tuple(owners))
+            self._tickets.add(ticket, size)
+        except BaseException:
+            self._tickets.rescue(self.library, made.value)
+            raise
+        finally:
+            del opened, of, owners  # a traceback would keep them
+        return ticket
 
     def keep_until_passed(self, opened: Opened, streams: dict[int, Any], device: int, owners: Any) -> None:
         """Keeps `owners` until the work on the streams has completed, or waits for it."""
@@ -525,25 +556,43 @@ class Instance(Owner):
 class Prepared(Owner):
     """A batch that is checked and planned, made by Instance.prepare(). It keeps its arrays alive."""
 
-    def __init__(self, instance: Instance, plans: list[Plan], owners: Any, stream: int) -> None:
+    def __init__(self, instance: Instance, plans: list[Plan], owners: Any, stream: int,
+                 options: CopyOptions | None) -> None:
         self._instance = instance
         every, count = joined(plans)
         made = c_void_p()
-        instance.call("ferry_prepared_create", addressof(every), count, 0, stream, byref(made))
+        instance.call("ferry_prepared_create", addressof(every), count, address_of(options), stream, byref(made))
         self._device = next((plan.device for plan in plans if plan.device is not None), 0)
+        self._size = sum([plan.size for plan in plans])
         self._streams: dict[int, Any] = {}  # of launches
         handle = part(instance.opened, made.value, "ferry_prepared_destroy")
         handle.kept = tuple(owners)
         self._handle: Part | None = handle
         instance.adopt(self)
 
-    def launch(self, stream: Any = None) -> None:
-        """Enqueues the batch on a stream of its device. Also into a graph, which this must outlive."""
+    def launch(self, stream: Any = None, options: CopyOptions | None = None) -> None:
+        """Enqueues the batch on a stream of its device. Also into a graph, which this must outlive. Of the options, a
+        launch uses only the tag. Without options, it has the tag of prepare()."""
+        how, (handle, number) = address_of(options), self._begin_launch(stream)
+        self._instance.call("ferry_prepared_launch", how, number, None, of=handle)
+        self._end_launch(handle, number, stream)
+
+    def launch_ticket(self, stream: Any = None, options: CopyOptions | None = None) -> Ticket:
+        """As launch, with a ticket."""
+        how, (handle, number) = address_of(options), self._begin_launch(stream)
+        ticket = self._instance._with_ticket("ferry_prepared_launch", how, number, owners=handle.kept, size=self._size,
+                                             of=handle)
+        self._end_launch(handle, number, stream)
+        return ticket
+
+    def _begin_launch(self, stream: Any) -> tuple[Part, int]:
         number, handle = handle_of(stream), self._handle
         if handle is None or not self._instance.is_open:
             raise self._instance.closed("Prepared")
         self._streams[number] = stream
-        self._instance.call("ferry_prepared_launch", number, of=handle)
+        return handle, number
+
+    def _end_launch(self, handle: Part, number: int, stream: Any) -> None:
         if self._handle is None:  # another thread has closed it meanwhile
             self._instance.keep_until_passed(handle.opened, {number: stream}, self._device, handle.kept)
 
@@ -564,19 +613,19 @@ class Batch(Owner):
     """Copies that are made together. After the `with` statement `ticket` reports their progress, if they are on a
     stream. If its block raises, nothing is copied."""
 
-    def __init__(self, instance: Instance, stream: Any, flags: int) -> None:
+    def __init__(self, instance: Instance, stream: Any, options: CopyOptions | None) -> None:
         self._instance = instance
         self._stream = stream
-        self._flags = flags
+        self._options = options
         self._plans: list[Plan] = []
         self._owners: list[Any] = []
         self.ticket: Ticket | None = None
 
-    def copy(self, source: Any, destination: Any, flags: int = 0) -> None:
+    def copy(self, source: Any, destination: Any) -> None:
         """Adds a copy. Copies have no order among themselves, and must not overlap."""
         one, other = keyed(source), keyed(destination)
         try:
-            plan = self._instance._plans.of(one, other, flags)
+            plan = self._instance._plans.of(one, other)
         except BaseException as why:
             one = other = None
             let_go(why)
@@ -596,11 +645,16 @@ class Batch(Owner):
         try:
             if kind is not None:
                 return
-            every, count = joined(plans)
-            if self._stream is not None:
-                self.ticket = self._instance._enqueue(plans, addressof(every), count, handle_of(self._stream), owners,
-                                                      self._flags)
+            (every, count), how = joined(plans), address_of(self._options)
+            if self._stream is None:
+                self._instance.call("ferry_copy_batch", addressof(every), count, how)
                 return
-            self._instance.call("ferry_copy_batch", addressof(every), count, self._flags)
+            number, size = handle_of(self._stream), sum([plan.size for plan in plans])
+            try:
+                self.ticket = self._instance._with_ticket("ferry_copy_batch_async", addressof(every), count, how,
+                                                          number, owners=owners, size=size)
+            except Error as error:
+                device = next((plan.device for plan in plans if plan.device is not None), None)
+                raise self._instance._settled(error, True, device, number)
         finally:
             owners.clear()  # a traceback would keep them

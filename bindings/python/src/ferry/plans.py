@@ -6,7 +6,6 @@ from ctypes import addressof
 from typing import Any, Final
 
 from . import native
-from .handles import uint32
 from .shapes import Box, boxes
 from .views import HOST, UNKNOWN, View, key_functions, view
 
@@ -22,12 +21,11 @@ def _fill_place(place: native.ferry_place, device: int, address: int, pitch: int
     place.slice_height = slice_height
 
 
-def fill_descriptor(descriptor: native.ferry_copy_desc, source: View, destination: View, box: Box, flags: int) -> None:
+def fill_descriptor(descriptor: native.ferry_copy_desc, source: View, destination: View, box: Box) -> None:
     _fill_place(descriptor.source, source.device, box.source, box.source_pitch, box.source_slice)
     _fill_place(descriptor.destination, destination.device, box.destination, box.destination_pitch,
                 box.destination_slice)
     descriptor.width, descriptor.height, descriptor.depth = box.width, box.height, box.depth
-    descriptor.flags = flags
 
 
 class Plan:
@@ -35,14 +33,14 @@ class Plan:
 
     __slots__ = ("descriptors", "address", "count", "size", "device")
 
-    def __init__(self, source: View, destination: View, flags: int) -> None:
-        found, flags = boxes(source, destination), uint32(flags, "flags")
+    def __init__(self, source: View, destination: View) -> None:
+        found = boxes(source, destination)
         self.count = len(found)
         self.device = next((end.device for end in (destination, source) if end.device >= 0), None)
         self.size = sum([box.width * box.height * box.depth for box in found])
         self.descriptors: Any = (native.ferry_copy_desc * max(self.count, 1))()
         for descriptor, box in zip(self.descriptors, found):
-            fill_descriptor(descriptor, source, destination, box, flags)
+            fill_descriptor(descriptor, source, destination, box)
         self.address = addressof(self.descriptors)
 
 
@@ -52,12 +50,12 @@ class Plans:
     def __init__(self) -> None:
         self._plans: dict[Any, Plan] = {}
 
-    def of(self, source: Any, destination: Any, flags: int) -> Plan:
+    def of(self, source: Any, destination: Any) -> Plan:
         """Both are keyed()."""
-        key = (key_functions[type(source)](source), key_functions[type(destination)](destination), flags)
+        key = (key_functions[type(source)](source), key_functions[type(destination)](destination))
         plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(view(source), view(destination), flags)
+            plan = Plan(view(source), view(destination))
             if plan.count <= 64:  # others are large, and their making is not what takes time
                 if len(self._plans) >= _KEPT:
                     self._plans = {}

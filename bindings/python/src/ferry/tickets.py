@@ -80,7 +80,7 @@ class Ticket(Owner):
 
     @property
     def route(self) -> str:
-        """The route that the copy took, such as "staged"; "none" for a batch."""
+        """The route that the copy took, such as "staged"; "none" for a batch or a fill."""
         return route_name(self._ask().route)
 
     @property
@@ -88,6 +88,11 @@ class Ticket(Owner):
         """The bytes that have arrived, and all. Only staged copies count before the end."""
         info = self._ask()
         return info.bytes_done, info.bytes_total
+
+    @property
+    def tag(self) -> int:
+        """The tag of the call's options."""
+        return self._ask().tag
 
     def wait(self, timeout: float | None = None) -> None:
         """Waits until the copy is done, and helps with staged copies. Raises what ended it, or TimeoutError after

@@ -1,7 +1,7 @@
 //! Many copies in one call: pieces, boxes, and a batch that is prepared once and launched with two sources.
 #![forbid(unsafe_code)]
 use ferry::{
-    sys, BatchFlags, CopyDesc, DeviceBuffer, Driver, Ferry, Options, Pieces, PinnedBuffer, Result, Stream, ViewMut,
+    sys, CopyDesc, CopyOptions, DeviceBuffer, Driver, Ferry, Options, Pieces, PinnedBuffer, Result, Stream, ViewMut,
 };
 
 const COUNT: usize = 1000; // pieces per frame
@@ -30,21 +30,23 @@ fn main() -> Result<()> {
     let device = DeviceBuffer::new(&ferry, 0, COUNT * LENGTH)?;
     let mut received = vec![0; COUNT * LENGTH];
 
-    ferry.copy_pieces(&pieces_of(frames[0], &device)?, sys::FERRY_BATCH_CHECK_OVERLAP)?;
+    let check_overlap = CopyOptions::new().flags(sys::FERRY_COPY_CHECK_OVERLAP);
+    ferry.copy_pieces(&pieces_of(frames[0], &device)?, Some(&check_overlap))?;
     let rows = device.view().shaped([LENGTH, COUNT, 1]);
     let (left, right) = ViewMut::of(&mut received).shaped([LENGTH, COUNT, 1]).split(0, 20);
     let halves = [
         CopyDesc::new(rows.sub([0, 0, 0], [20, COUNT, 1]), left)?,
         CopyDesc::new(rows.sub([20, 0, 0], [LENGTH - 20, COUNT, 1]), right)?,
     ];
-    ferry.copy_batch(&halves, BatchFlags::NONE)?;
+    ferry.copy_batch(&halves, None)?;
     assert!(has_arrived(&received, frames[0]));
 
     let pieces = [pieces_of(frames[0], &device)?, pieces_of(frames[1], &device)?];
-    let mut prepared = stream.prepare_pieces(&pieces[0], sys::FERRY_BATCH_UPDATABLE)?;
+    let updatable = CopyOptions::new().flags(sys::FERRY_COPY_UPDATABLE);
+    let mut prepared = stream.prepare_pieces(&pieces[0], Some(&updatable))?;
     for (pieces, frame) in pieces.iter().zip(frames) {
         prepared.set_addresses(pieces)?; // other sources, the same slots
-        ferry.scope(|scope| scope.launch(&prepared))?;
+        ferry.scope(|scope| scope.launch(&prepared, None))?;
         ferry.copy(&device, &mut received)?;
         assert!(has_arrived(&received, frame));
     }

@@ -26,9 +26,9 @@ fn main() -> Result<()> {
         };
         draw(&mut pixels, frame);
         let texture = Array::new(&ferry, 0, &shape)?; // reused after its work on the stream has completed, or new
-        in_flight.push_back(stream.upload(pixels, &texture)?);
+        in_flight.push_back(stream.upload(pixels, &texture, None)?);
         if frame % 20 == 19 {
-            checked = stream.download(&texture, checked)?.wait()?; // kernels that draw would go here
+            checked = stream.download(&texture, checked, None)?.wait()?; // kernels that draw would go here
             assert!(checked.iter().all(|pixel| *pixel == frame));
         }
         texture.free_after(&stream); // the transfer keeps the texture while it needs it

@@ -2,9 +2,9 @@
 
 use crate::error::{check, filled, wait_for_end};
 use crate::info::{DeviceInfo, Explanation};
-use crate::options::send_line;
+use crate::options::{raw, send_line};
 use crate::view::{CopyDesc, Element, Pieces, View, ViewMut};
-use crate::{sys, Error, LogLine, Options, Result, Scope};
+use crate::{sys, CopyOptions, Error, LogLine, Options, Result, Scope};
 use std::ptr::{null_mut, NonNull};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -43,15 +43,18 @@ impl Ferry {
     /// Opens an instance. While instances on the NVIDIA driver are open, one on the software driver is refused with
     /// `FERRY_ERROR_UNSUPPORTED`, and the reverse: their objects must not be mixed.
     pub fn open(options: Options) -> Result<Ferry> {
-        let Options { mut raw, software, log } = options;
-        raw.driver_options = (&software as *const sys::ferry_software_options).cast();
+        let Options { raw: mut given, copy, software, log } = options;
+        if copy.is_some() {
+            given.copy_options = raw(copy.as_ref());
+        }
+        given.driver_options = (&software as *const sys::ferry_software_options).cast();
         if let Some(lines) = &log {
-            raw.log = Some(send_line);
-            raw.log_user = &**lines as *const Mutex<Sender<LogLine>> as *mut std::ffi::c_void;
+            given.log = Some(send_line);
+            given.log_user = &**lines as *const Mutex<Sender<LogLine>> as *mut std::ffi::c_void;
         }
         let mut handle = null_mut();
-        // SAFETY: the callback's data lives as long as the instance.
-        check(|error| unsafe { sys::ferry_open(&raw, &mut handle, error) })?;
+        // SAFETY: the callback's data lives as long as the instance, and the structs until the call has returned.
+        check(|error| unsafe { sys::ferry_open(&given, &mut handle, error) })?;
         let handle = NonNull::new(handle).expect("an open instance has a handle");
         let mut open = lock(&OPEN);
         // SAFETY: the struct has its size.
@@ -74,53 +77,60 @@ impl Ferry {
         self.0.handle.as_ptr()
     }
 
-    /// Copies, and returns when the copy is complete.
+    /// Copies, and returns when the copy is complete. [`Ferry::run`] takes options.
     pub fn copy<'a, T: Element>(
         &self,
         source: impl Into<View<'a, T>>,
         destination: impl Into<ViewMut<'a, T>>,
     ) -> Result<()> {
-        self.run(&CopyDesc::new(source, destination)?)
+        self.run(&CopyDesc::new(source, destination)?, None)
     }
 
     /// Makes a described copy, and returns when it is complete.
-    pub fn run(&self, copy: &CopyDesc<'_>) -> Result<()> {
+    pub fn run(&self, copy: &CopyDesc<'_>, options: Option<&CopyOptions>) -> Result<()> {
         // SAFETY: the copy borrows its memory, and is complete when the call returns.
-        let result = check(|error| unsafe { sys::ferry_copy(self.as_raw(), &copy.raw, error) });
+        let result = check(|error| unsafe { sys::ferry_copy(self.as_raw(), &copy.raw, raw(options), error) });
         self.settled(result, &copy.devices())
     }
 
-    /// Makes copies in any order, and returns when all are complete. `flags`: 0 or `FERRY_BATCH_CHECK_OVERLAP`.
-    pub fn copy_batch(&self, copies: &[CopyDesc<'_>], flags: sys::BatchFlags) -> Result<()> {
+    /// Makes copies in any order, and returns when all are complete.
+    pub fn copy_batch(&self, copies: &[CopyDesc<'_>], options: Option<&CopyOptions>) -> Result<()> {
         let (first, count) = (copies.as_ptr().cast(), copies.len() as u64);
         // SAFETY: a CopyDesc is a ferry_copy_desc; else as in run().
-        let result = check(|error| unsafe { sys::ferry_copy_batch(self.as_raw(), first, count, flags, error) });
+        let result = check(|error| unsafe { sys::ferry_copy_batch(self.as_raw(), first, count, raw(options), error) });
         self.settled(result, &devices_of(copies))
     }
 
-    /// Copies pieces in any order, and returns when all are complete. Flags as for [`Ferry::copy_batch`].
-    pub fn copy_pieces(&self, pieces: &Pieces<'_>, flags: sys::BatchFlags) -> Result<()> {
+    /// Copies pieces in any order, and returns when all are complete.
+    pub fn copy_pieces(&self, pieces: &Pieces<'_>, options: Option<&CopyOptions>) -> Result<()> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let count = pieces.len() as u64;
+        let (count, options) = (pieces.len() as u64, raw(options));
         // SAFETY: as in run(); the three lists have one length.
         let result =
-            check(|error| unsafe { sys::ferry_copy_pieces(self.as_raw(), to, from, sizes, count, flags, error) });
+            check(|error| unsafe { sys::ferry_copy_pieces(self.as_raw(), to, from, sizes, count, options, error) });
         self.settled(result, &pieces.devices)
     }
 
     /// Repeats a value of 1, 2, 4, 8 or 16 bytes over device or pinned memory.
-    pub fn fill<'a, T: Element>(&self, destination: impl Into<ViewMut<'a, T>>, value: T) -> Result<()> {
+    pub fn fill<'a, T: Element>(
+        &self,
+        destination: impl Into<ViewMut<'a, T>>,
+        value: T,
+        options: Option<&CopyOptions>,
+    ) -> Result<()> {
         let fill = describe_fill(&destination.into(), &value);
         // SAFETY: the fill is complete when the call returns.
-        let result = check(|error| unsafe { sys::ferry_fill(self.as_raw(), &fill, error) });
+        let result = check(|error| unsafe { sys::ferry_fill(self.as_raw(), &fill, raw(options), error) });
         self.settled(result, &[fill.destination.device])
     }
 
     /// What [`Ferry::run`] would do.
-    pub fn explain(&self, copy: &CopyDesc<'_>) -> Result<Explanation> {
+    pub fn explain(&self, copy: &CopyDesc<'_>, options: Option<&CopyOptions>) -> Result<Explanation> {
         let mut explained = sys::ferry_explanation::default();
         // SAFETY: nothing is copied.
-        check(|error| unsafe { sys::ferry_copy_explain(self.as_raw(), &copy.raw, &mut explained, error) })?;
+        check(|error| unsafe {
+            sys::ferry_copy_explain(self.as_raw(), &copy.raw, raw(options), &mut explained, error)
+        })?;
         Ok(Explanation(explained))
     }
 
@@ -129,10 +139,11 @@ impl Ferry {
         &self,
         destination: impl Into<ViewMut<'a, T>>,
         value: T,
+        options: Option<&CopyOptions>,
     ) -> Result<Explanation> {
         let (fill, mut explained) = (describe_fill(&destination.into(), &value), sys::ferry_explanation::default());
         // SAFETY: nothing is filled.
-        check(|error| unsafe { sys::ferry_fill_explain(self.as_raw(), &fill, &mut explained, error) })?;
+        check(|error| unsafe { sys::ferry_fill_explain(self.as_raw(), &fill, raw(options), &mut explained, error) })?;
         Ok(Explanation(explained))
     }
 

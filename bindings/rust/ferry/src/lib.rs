@@ -82,9 +82,9 @@
 //! ```compile_fail,E0506
 //! # use ferry::*;
 //! # fn copy(ferry: &Ferry, stream: &Stream, device: &DeviceBuffer<u8>, mut sent: [u8; 4]) -> Result<()> {
-//! let prepared = stream.prepare(&[CopyDesc::new(&sent, device)?], ferry::BatchFlags::NONE)?;
+//! let prepared = stream.prepare(&[CopyDesc::new(&sent, device)?], None)?;
 //! sent[0] = 1;
-//! ferry.scope(|scope| scope.launch(&prepared))
+//! ferry.scope(|scope| scope.launch(&prepared, None))
 //! # }
 //! ```
 //!
@@ -93,7 +93,7 @@
 //! ```compile_fail,E0382
 //! # use ferry::*;
 //! # fn copy(stream: &Stream, device: &DeviceBuffer<u8>, sent: Vec<u8>) -> Result<()> {
-//! let transfer = stream.upload(sent, device)?;
+//! let transfer = stream.upload(sent, device, None)?;
 //! println!("{}", sent[0]);
 //! transfer.wait()?;
 //! # Ok(())
@@ -131,12 +131,12 @@ mod view;
 
 pub use error::{Error, Failed, Result};
 pub use ferry_sys as sys;
-pub use ferry_sys::{BatchFlags, CopyFlags, EventFlags, StreamFlags}; // arguments
+pub use ferry_sys::{CopyFlags, EventFlags, Priority, Route, SourceOrder, StreamFlags}; // arguments
 pub use ferry_sys::{Field, Kernels, LogLevel, Obstacle, Side, Staging, Status};
 pub use info::{BatchExplanation, DeviceInfo, Explanation};
 pub use instance::{obstacle_text, version, Ferry};
 pub use memory::{Array, DeviceBuffer, HostBuffer, PinnedBuffer, PinnedPool, PoolBlock};
-pub use options::{Driver, LogLine, Options};
+pub use options::{CopyOptions, Driver, LogLine, Options};
 pub use scope::{Prepared, Scope};
 pub use stream::{Event, Stream, Ticket, Transfer};
 pub use view::{CopyDesc, DeviceView, Element, Pieces, View, ViewMut};

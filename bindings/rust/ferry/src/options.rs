@@ -1,6 +1,6 @@
 //! How to open ferry.
 
-use crate::sys::{self, CopyFlags, Kernels, LogLevel, Staging};
+use crate::sys::{self, CopyFlags, Kernels, LogLevel, Priority, Route, SourceOrder, Staging};
 use std::ffi::{c_void, CStr};
 use std::os::raw::c_char;
 use std::sync::mpsc::Sender;
@@ -17,6 +17,71 @@ pub enum Driver {
     Software,
 }
 
+/// How a copy, a batch or a fill is made. The methods return the changed options.
+///
+/// Calls take an `Option<&CopyOptions>`. `None` means the options of [`Options::copy_options`]. All options of a call
+/// replace the options of the instance.
+///
+/// ```
+/// # use ferry::*;
+/// # fn copy(ferry: &Ferry, copy: &CopyDesc<'_>) -> Result<()> {
+/// let urgent = CopyOptions::new().priority(sys::FERRY_PRIORITY_URGENT).tag(7);
+/// ferry.run(copy, Some(&urgent))
+/// # }
+/// ```
+#[derive(Clone, Copy, Debug, Default)]
+pub struct CopyOptions {
+    pub(crate) raw: sys::ferry_copy_options,
+}
+
+impl CopyOptions {
+    /// The ordinary choice for every option.
+    pub fn new() -> CopyOptions {
+        CopyOptions::default()
+    }
+
+    /// Forces a route.
+    pub fn route(mut self, route: Route) -> CopyOptions {
+        self.raw.route = route;
+        self
+    }
+
+    /// How urgent the copy is.
+    pub fn priority(mut self, priority: Priority) -> CopyOptions {
+        self.raw.priority = priority;
+        self
+    }
+
+    /// When an asynchronous call may read a pageable source.
+    pub fn source_order(mut self, order: SourceOrder) -> CopyOptions {
+        self.raw.source_order = order;
+        self
+    }
+
+    /// `FERRY_COPY_*`.
+    pub fn flags(mut self, flags: CopyFlags) -> CopyOptions {
+        self.raw.flags = flags;
+        self
+    }
+
+    /// The maximum number of SMs that a kernel may use; 0: as many as are useful.
+    pub fn max_sms(mut self, count: u32) -> CopyOptions {
+        self.raw.max_sms = count;
+        self
+    }
+
+    /// A number of the program's choice, which tickets and traces return.
+    pub fn tag(mut self, tag: u64) -> CopyOptions {
+        self.raw.tag = tag;
+        self
+    }
+}
+
+/// The parameter of a call. It is valid as long as the options.
+pub(crate) fn raw(options: Option<&CopyOptions>) -> *const sys::ferry_copy_options {
+    options.map_or(std::ptr::null(), |options| &options.raw)
+}
+
 /// A line of ferry's log.
 #[derive(Clone, Debug)]
 pub struct LogLine {
@@ -31,6 +96,7 @@ pub struct LogLine {
 /// Options without a method are fields of `sys::ferry_options`: see [`Options::with_raw`].
 pub struct Options {
     pub(crate) raw: sys::ferry_options,
+    pub(crate) copy: Option<CopyOptions>,
     pub(crate) software: sys::ferry_software_options,
     pub(crate) log: Option<Arc<Mutex<Sender<LogLine>>>>,
 }
@@ -44,7 +110,7 @@ impl Options {
             Driver::Software => sys::FERRY_DRIVER_SOFTWARE,
         };
         let raw = sys::ferry_options { driver, ..Default::default() };
-        Options { raw, software: Default::default(), log: None }
+        Options { raw, copy: None, software: Default::default(), log: None }
     }
 
     /// Also checks each address of a copy, not only its arithmetic.
@@ -53,9 +119,9 @@ impl Options {
         self
     }
 
-    /// `FERRY_COPY_*` for every copy and fill without flags of its own.
-    pub fn copy_flags(mut self, flags: CopyFlags) -> Options {
-        self.raw.copy_flags = flags;
+    /// The options of every call that has none.
+    pub fn copy_options(mut self, options: CopyOptions) -> Options {
+        self.copy = Some(options);
         self
     }
 
@@ -90,7 +156,8 @@ impl Options {
         self
     }
 
-    /// Changes any field. `driver_options` is set later, from [`Options::software`].
+    /// Changes any field. `driver_options` is set later, from [`Options::software`], and `copy_options` from
+    /// [`Options::copy_options`].
     ///
     /// # Safety
     /// Callbacks and the list of processors must keep to the rules of `ferry_options`, until the last object of the

@@ -2,8 +2,9 @@
 
 use crate::error::check;
 use crate::instance::{describe_fill, devices_of};
+use crate::options::raw;
 use crate::view::{CopyDesc, Element, Pieces, View, ViewMut};
-use crate::{sys, Error, Ferry, Result, Stream, Ticket};
+use crate::{sys, CopyOptions, Error, Ferry, Result, Stream, Ticket};
 use std::marker::PhantomData;
 use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::ptr::null_mut;
@@ -45,56 +46,120 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         }
     }
 
-    /// Enqueues a copy.
+    /// Enqueues a copy. [`Scope::run_copy`] takes options.
     pub fn copy<T: Element>(
         &'scope self,
         stream: &Stream,
         source: impl Into<View<'scope, T>>,
         destination: impl Into<ViewMut<'scope, T>>,
     ) -> Result<()> {
-        self.run_copy(stream, &CopyDesc::new(source, destination)?)
+        self.run_copy(stream, &CopyDesc::new(source, destination)?, None)
     }
 
     /// Enqueues a described copy.
-    pub fn run_copy(&'scope self, stream: &Stream, copy: &CopyDesc<'scope>) -> Result<()> {
-        self.note(stream);
-        let ferry = self.ferry.as_raw();
-        // SAFETY: the memory is borrowed for 'scope, and the scope waits for the stream.
-        let result =
-            check(|error| unsafe { sys::ferry_copy_async(ferry, &copy.raw, stream.as_raw(), null_mut(), error) });
-        self.ferry.settled(result, &copy.devices())
+    pub fn run_copy(
+        &'scope self,
+        stream: &Stream,
+        copy: &CopyDesc<'scope>,
+        options: Option<&CopyOptions>,
+    ) -> Result<()> {
+        self.enqueue_copy(stream, copy, options, null_mut())
     }
 
     /// Enqueues a described copy, with a ticket that reports its progress.
-    pub fn run_copy_with_ticket(&'scope self, stream: &Stream, copy: &CopyDesc<'scope>) -> Result<Ticket> {
-        self.note(stream);
-        // SAFETY: as in run_copy().
-        unsafe { stream.enqueue_with_ticket(copy) }
+    pub fn run_copy_with_ticket(
+        &'scope self,
+        stream: &Stream,
+        copy: &CopyDesc<'scope>,
+        options: Option<&CopyOptions>,
+    ) -> Result<Ticket> {
+        Ticket::new(self.ferry, |ticket| self.enqueue_copy(stream, copy, options, ticket))
     }
 
-    /// Enqueues copies that have no order among themselves. `flags`: 0 or `FERRY_BATCH_CHECK_OVERLAP`.
+    fn enqueue_copy(
+        &'scope self,
+        stream: &Stream,
+        copy: &CopyDesc<'scope>,
+        options: Option<&CopyOptions>,
+        ticket: *mut *mut sys::ferry_ticket,
+    ) -> Result<()> {
+        self.note(stream);
+        let (ferry, stream, options) = (self.ferry.as_raw(), stream.as_raw(), raw(options));
+        // SAFETY: the memory is borrowed for 'scope, and the scope waits for the stream.
+        let result = check(|error| unsafe { sys::ferry_copy_async(ferry, &copy.raw, options, stream, ticket, error) });
+        self.ferry.settled(result, &copy.devices())
+    }
+
+    /// Enqueues copies that have no order among themselves.
     pub fn copy_batch(
         &'scope self,
         stream: &Stream,
         copies: &[CopyDesc<'scope>],
-        flags: sys::BatchFlags,
+        options: Option<&CopyOptions>,
+    ) -> Result<()> {
+        self.enqueue_batch(stream, copies, options, null_mut())
+    }
+
+    /// Enqueues copies that have no order among themselves, with a ticket.
+    pub fn copy_batch_with_ticket(
+        &'scope self,
+        stream: &Stream,
+        copies: &[CopyDesc<'scope>],
+        options: Option<&CopyOptions>,
+    ) -> Result<Ticket> {
+        Ticket::new(self.ferry, |ticket| self.enqueue_batch(stream, copies, options, ticket))
+    }
+
+    fn enqueue_batch(
+        &'scope self,
+        stream: &Stream,
+        copies: &[CopyDesc<'scope>],
+        options: Option<&CopyOptions>,
+        ticket: *mut *mut sys::ferry_ticket,
     ) -> Result<()> {
         self.note(stream);
-        let (ferry, first, count) = (self.ferry.as_raw(), copies.as_ptr().cast(), copies.len() as u64);
-        // SAFETY: a CopyDesc is a ferry_copy_desc; else as in run_copy().
+        let (first, count, options) = (copies.as_ptr().cast(), copies.len() as u64, raw(options));
+        let (ferry, stream) = (self.ferry.as_raw(), stream.as_raw());
+        // SAFETY: a CopyDesc is a ferry_copy_desc; else as in enqueue_copy().
         let result =
-            check(|error| unsafe { sys::ferry_copy_batch_async(ferry, first, count, flags, stream.as_raw(), error) });
+            check(|error| unsafe { sys::ferry_copy_batch_async(ferry, first, count, options, stream, ticket, error) });
         self.ferry.settled(result, &devices_of(copies))
     }
 
     /// Enqueues pieces, as [`Scope::copy_batch`].
-    pub fn copy_pieces(&'scope self, stream: &Stream, pieces: &Pieces<'scope>, flags: sys::BatchFlags) -> Result<()> {
+    pub fn copy_pieces(
+        &'scope self,
+        stream: &Stream,
+        pieces: &Pieces<'scope>,
+        options: Option<&CopyOptions>,
+    ) -> Result<()> {
+        self.enqueue_pieces(stream, pieces, options, null_mut())
+    }
+
+    /// Enqueues pieces, with a ticket.
+    pub fn copy_pieces_with_ticket(
+        &'scope self,
+        stream: &Stream,
+        pieces: &Pieces<'scope>,
+        options: Option<&CopyOptions>,
+    ) -> Result<Ticket> {
+        Ticket::new(self.ferry, |ticket| self.enqueue_pieces(stream, pieces, options, ticket))
+    }
+
+    fn enqueue_pieces(
+        &'scope self,
+        stream: &Stream,
+        pieces: &Pieces<'scope>,
+        options: Option<&CopyOptions>,
+        ticket: *mut *mut sys::ferry_ticket,
+    ) -> Result<()> {
         self.note(stream);
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let (ferry, count) = (self.ferry.as_raw(), pieces.len() as u64);
-        // SAFETY: the three lists have one length; else as in run_copy().
+        let (ferry, count, stream) = (self.ferry.as_raw(), pieces.len() as u64, stream.as_raw());
+        let options = raw(options);
+        // SAFETY: the three lists have one length; else as in enqueue_copy().
         let result = check(|error| unsafe {
-            sys::ferry_copy_pieces_async(ferry, to, from, sizes, count, flags, stream.as_raw(), error)
+            sys::ferry_copy_pieces_async(ferry, to, from, sizes, count, options, stream, ticket, error)
         });
         self.ferry.settled(result, &pieces.devices)
     }
@@ -105,19 +170,63 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         stream: &Stream,
         destination: impl Into<ViewMut<'scope, T>>,
         value: T,
+        options: Option<&CopyOptions>,
     ) -> Result<()> {
-        self.note(stream);
-        let fill = describe_fill(&destination.into(), &value);
-        // SAFETY: as in run_copy().
-        check(|error| unsafe { sys::ferry_fill_async(self.ferry.as_raw(), &fill, stream.as_raw(), error) })
+        self.enqueue_fill(stream, &destination.into(), &value, options, null_mut())
     }
 
-    /// Enqueues a prepared batch on its stream.
-    pub fn launch(&'scope self, prepared: &Prepared<'scope>) -> Result<()> {
+    /// Enqueues a fill, with a ticket.
+    pub fn fill_with_ticket<T: Element>(
+        &'scope self,
+        stream: &Stream,
+        destination: impl Into<ViewMut<'scope, T>>,
+        value: T,
+        options: Option<&CopyOptions>,
+    ) -> Result<Ticket> {
+        let destination = destination.into();
+        Ticket::new(self.ferry, |ticket| self.enqueue_fill(stream, &destination, &value, options, ticket))
+    }
+
+    fn enqueue_fill<T: Element>(
+        &'scope self,
+        stream: &Stream,
+        destination: &ViewMut<'scope, T>,
+        value: &T,
+        options: Option<&CopyOptions>,
+        ticket: *mut *mut sys::ferry_ticket,
+    ) -> Result<()> {
+        self.note(stream);
+        let (fill, options) = (describe_fill(destination, value), raw(options));
+        let (ferry, stream) = (self.ferry.as_raw(), stream.as_raw());
+        // SAFETY: as in enqueue_copy().
+        check(|error| unsafe { sys::ferry_fill_async(ferry, &fill, options, stream, ticket, error) })
+    }
+
+    /// Enqueues a prepared batch on its stream. A launch uses only the tag of the options. Without options, it has the
+    /// tag of [`Stream::prepare`].
+    pub fn launch(&'scope self, prepared: &Prepared<'scope>, options: Option<&CopyOptions>) -> Result<()> {
+        self.enqueue_prepared(prepared, options, null_mut())
+    }
+
+    /// Enqueues a prepared batch, with a ticket.
+    pub fn launch_with_ticket(
+        &'scope self,
+        prepared: &Prepared<'scope>,
+        options: Option<&CopyOptions>,
+    ) -> Result<Ticket> {
+        Ticket::new(prepared.stream.ferry(), |ticket| self.enqueue_prepared(prepared, options, ticket))
+    }
+
+    fn enqueue_prepared(
+        &'scope self,
+        prepared: &Prepared<'scope>,
+        options: Option<&CopyOptions>,
+        ticket: *mut *mut sys::ferry_ticket,
+    ) -> Result<()> {
         self.note(&prepared.stream);
-        // SAFETY: as in run_copy().
-        let result =
-            check(|error| unsafe { sys::ferry_prepared_launch(prepared.handle, prepared.stream.as_raw(), error) });
+        let (handle, stream, options) = (prepared.handle, prepared.stream.as_raw(), raw(options));
+        // SAFETY: as in enqueue_copy().
+        let result = check(|error| unsafe { sys::ferry_prepared_launch(handle, options, stream, ticket, error) });
         self.ferry.settled(result, &prepared.devices)
     }
 }
@@ -143,25 +252,24 @@ impl Drop for Prepared<'_> {
 }
 
 impl Stream {
-    /// Prepares a batch for launches on this stream. `flags` as for [`Ferry::copy_batch`].
-    pub fn prepare<'a>(&self, copies: &[CopyDesc<'a>], flags: sys::BatchFlags) -> Result<Prepared<'a>> {
+    /// Prepares a batch for launches on this stream.
+    pub fn prepare<'a>(&self, copies: &[CopyDesc<'a>], options: Option<&CopyOptions>) -> Result<Prepared<'a>> {
         let (first, count, mut handle) = (copies.as_ptr().cast(), copies.len() as u64, null_mut());
+        let (ferry, stream, options) = (self.ferry().as_raw(), self.as_raw(), raw(options));
         // SAFETY: a CopyDesc is a ferry_copy_desc. Nothing is copied yet.
-        check(|error| unsafe {
-            sys::ferry_prepared_create(self.ferry().as_raw(), first, count, flags, self.as_raw(), &mut handle, error)
-        })?;
+        check(|error| unsafe { sys::ferry_prepared_create(ferry, first, count, options, stream, &mut handle, error) })?;
         let (devices, sizes) = (devices_of(copies), Vec::new());
         Ok(Prepared { stream: self.clone(), handle, devices, sizes, memory: PhantomData })
     }
 
-    /// Prepares pieces. With `FERRY_BATCH_UPDATABLE` their addresses can be changed.
-    pub fn prepare_pieces<'a>(&self, pieces: &Pieces<'a>, flags: sys::BatchFlags) -> Result<Prepared<'a>> {
+    /// Prepares pieces. With `FERRY_COPY_UPDATABLE` their addresses can be changed.
+    pub fn prepare_pieces<'a>(&self, pieces: &Pieces<'a>, options: Option<&CopyOptions>) -> Result<Prepared<'a>> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let (ferry, stream, count, mut handle) = (self.ferry(), self.as_raw(), pieces.len() as u64, null_mut());
+        let (ferry, stream, count) = (self.ferry().as_raw(), self.as_raw(), pieces.len() as u64);
+        let (mut handle, options) = (null_mut(), raw(options));
         // SAFETY: the three lists have one length. Nothing is copied yet.
         check(|error| unsafe {
-            let ferry = ferry.as_raw();
-            sys::ferry_prepared_create_pieces(ferry, to, from, sizes, count, flags, stream, &mut handle, error)
+            sys::ferry_prepared_create_pieces(ferry, to, from, sizes, count, options, stream, &mut handle, error)
         })?;
         let (devices, sizes) = (pieces.devices.clone(), pieces.sizes.clone());
         Ok(Prepared { stream: self.clone(), handle, devices, sizes, memory: PhantomData })

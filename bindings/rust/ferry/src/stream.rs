@@ -4,8 +4,9 @@ use crate::error::{check, filled, wait_for_end, Failed};
 use crate::info::{BatchExplanation, Explanation};
 use crate::instance::{describe_fill, may_be_in_flight};
 use crate::memory::{HostBuffer, Owned};
+use crate::options::raw;
 use crate::view::{CopyDesc, DeviceView, Element, Pieces, Shape, ViewMut};
-use crate::{sys, Error, Ferry, Result};
+use crate::{sys, CopyOptions, Error, Ferry, Result};
 use std::ffi::c_void;
 use std::mem::{size_of, MaybeUninit};
 use std::ptr::null_mut;
@@ -124,18 +125,18 @@ impl Stream {
 
     /// A ticket for all work enqueued so far.
     pub fn ticket(&self) -> Result<Ticket> {
-        let mut handle = null_mut();
         // SAFETY: the stream lives; the call writes a handle.
-        check(|error| unsafe { sys::ferry_ticket_create(self.ferry().as_raw(), self.as_raw(), &mut handle, error) })?;
-        Ok(Ticket { ferry: self.ferry().clone(), handle })
+        Ticket::new(self.ferry(), |handle| {
+            check(|error| unsafe { sys::ferry_ticket_create(self.ferry().as_raw(), self.as_raw(), handle, error) })
+        })
     }
 
     /// What a copy on the stream would do now.
-    pub fn explain(&self, copy: &CopyDesc<'_>) -> Result<Explanation> {
+    pub fn explain(&self, copy: &CopyDesc<'_>, options: Option<&CopyOptions>) -> Result<Explanation> {
         let (ferry, mut explained) = (self.ferry().as_raw(), Default::default());
         // SAFETY: nothing is copied.
         check(|error| unsafe {
-            sys::ferry_copy_explain_async(ferry, &copy.raw, self.as_raw(), &mut explained, error)
+            sys::ferry_copy_explain_async(ferry, &copy.raw, raw(options), self.as_raw(), &mut explained, error)
         })?;
         Ok(Explanation(explained))
     }
@@ -145,33 +146,36 @@ impl Stream {
         &self,
         destination: impl Into<ViewMut<'a, T>>,
         value: T,
+        options: Option<&CopyOptions>,
     ) -> Result<Explanation> {
         let (fill, ferry, mut explained) =
             (describe_fill(&destination.into(), &value), self.ferry().as_raw(), Default::default());
         // SAFETY: nothing is filled.
-        check(|error| unsafe { sys::ferry_fill_explain_async(ferry, &fill, self.as_raw(), &mut explained, error) })?;
+        check(|error| unsafe {
+            sys::ferry_fill_explain_async(ferry, &fill, raw(options), self.as_raw(), &mut explained, error)
+        })?;
         Ok(Explanation(explained))
     }
 
     /// What a batch on the stream would do now.
-    pub fn explain_batch(&self, copies: &[CopyDesc<'_>], flags: sys::BatchFlags) -> Result<BatchExplanation> {
+    pub fn explain_batch(&self, copies: &[CopyDesc<'_>], options: Option<&CopyOptions>) -> Result<BatchExplanation> {
         let (first, count, mut explained) = (copies.as_ptr().cast(), copies.len() as u64, Default::default());
-        let (ferry, stream) = (self.ferry().as_raw(), self.as_raw());
+        let (ferry, stream, options) = (self.ferry().as_raw(), self.as_raw(), raw(options));
         // SAFETY: nothing is copied.
         check(|error| unsafe {
-            sys::ferry_copy_batch_explain_async(ferry, first, count, flags, stream, &mut explained, error)
+            sys::ferry_copy_batch_explain_async(ferry, first, count, options, stream, &mut explained, error)
         })?;
         Ok(BatchExplanation(explained))
     }
 
     /// What pieces on the stream would do now.
-    pub fn explain_pieces(&self, pieces: &Pieces<'_>, flags: sys::BatchFlags) -> Result<BatchExplanation> {
+    pub fn explain_pieces(&self, pieces: &Pieces<'_>, options: Option<&CopyOptions>) -> Result<BatchExplanation> {
         let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
         let (ferry, count, stream) = (self.ferry().as_raw(), pieces.len() as u64, self.as_raw());
-        let mut explained = Default::default();
+        let (mut explained, options) = (Default::default(), raw(options));
         // SAFETY: nothing is copied; the three lists have one length.
         check(|error| unsafe {
-            sys::ferry_copy_pieces_explain_async(ferry, to, from, sizes, count, flags, stream, &mut explained, error)
+            sys::ferry_copy_pieces_explain_async(ferry, to, from, sizes, count, options, stream, &mut explained, error)
         })?;
         Ok(BatchExplanation(explained))
     }
@@ -182,12 +186,13 @@ impl Stream {
         &self,
         buffer: B,
         destination: impl Into<DeviceView<'a, B::Element>>,
+        options: Option<&CopyOptions>,
     ) -> Result<Transfer<B>, Failed<B>>
     where
         B::Element: 'a,
     {
         let view = destination.into();
-        self.transfer(buffer, view.owner, &view.shape, true)
+        self.transfer(buffer, view.owner, &view.shape, true, options)
     }
 
     /// Enqueues a copy of device memory or an array to a whole buffer, as [`Stream::upload`].
@@ -195,12 +200,13 @@ impl Stream {
         &self,
         source: impl Into<DeviceView<'a, B::Element>>,
         buffer: B,
+        options: Option<&CopyOptions>,
     ) -> Result<Transfer<B>, Failed<B>>
     where
         B::Element: 'a,
     {
         let view = source.into();
-        self.transfer(buffer, view.owner, &view.shape, false)
+        self.transfer(buffer, view.owner, &view.shape, false, options)
     }
 
     fn transfer<B: HostBuffer>(
@@ -209,6 +215,7 @@ impl Stream {
         owner: &Arc<Owned>,
         device: &Shape,
         is_upload: bool,
+        options: Option<&CopyOptions>,
     ) -> Result<Transfer<B>, Failed<B>> {
         if buffer.length() != device.count() {
             let host_is_smaller = buffer.length() < device.count();
@@ -227,7 +234,7 @@ impl Stream {
         };
         let buffer = MaybeUninit::new(buffer); // moved without a claim that nothing else uses its memory
                                                // SAFETY: the transfer owns the host memory and shares the device memory until the end.
-        match unsafe { self.enqueue_with_ticket(&copy) } {
+        match unsafe { self.enqueue_with_ticket(&copy, options) } {
             Ok(ticket) => Ok(Transfer { ticket, buffer: Some(buffer), stream: self.clone(), _device: owner.clone() }),
             Err(error) => {
                 if may_be_in_flight(&error) {
@@ -241,13 +248,14 @@ impl Stream {
 
     /// # Safety
     /// The memory must stay valid, and be lent to the copy, until the copy has completed.
-    pub(crate) unsafe fn enqueue_with_ticket(&self, copy: &CopyDesc<'_>) -> Result<Ticket> {
-        let (ferry, mut handle) = (self.ferry(), null_mut());
-        let result = check(|error| unsafe {
-            sys::ferry_copy_async(ferry.as_raw(), &copy.raw, self.as_raw(), &mut handle, error)
-        });
-        ferry.settled(result, &copy.devices())?;
-        Ok(Ticket { ferry: ferry.clone(), handle })
+    unsafe fn enqueue_with_ticket(&self, copy: &CopyDesc<'_>, options: Option<&CopyOptions>) -> Result<Ticket> {
+        let ferry = self.ferry();
+        Ticket::new(ferry, |handle| {
+            let result = check(|error| unsafe {
+                sys::ferry_copy_async(ferry.as_raw(), &copy.raw, raw(options), self.as_raw(), handle, error)
+            });
+            ferry.settled(result, &copy.devices())
+        })
     }
 }
 
@@ -340,7 +348,17 @@ impl Drop for Ticket {
 }
 
 impl Ticket {
-    /// Whether the work has ended, its status, route and progress.
+    /// `enqueue` writes the handle, which belongs to an instance.
+    pub(crate) fn new(
+        ferry: &Ferry,
+        enqueue: impl FnOnce(*mut *mut sys::ferry_ticket) -> Result<()>,
+    ) -> Result<Ticket> {
+        let mut handle = null_mut();
+        enqueue(&mut handle)?;
+        Ok(Ticket { ferry: ferry.clone(), handle })
+    }
+
+    /// Whether the work has ended, its status, route and progress, and the tag of its options.
     pub fn info(&self) -> Result<sys::ferry_ticket_info> {
         // SAFETY: the struct has its size.
         filled(|info, error| unsafe { sys::ferry_ticket_get_info(self.handle, info, error) })

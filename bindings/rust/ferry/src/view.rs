@@ -318,7 +318,7 @@ impl<'a, T: Element> From<&'a Array<T>> for DeviceView<'a, T> {
     }
 }
 
-/// One copy: its ends, borrowed, and its flags.
+/// One copy: its ends, borrowed.
 #[repr(transparent)]
 pub struct CopyDesc<'a> {
     pub(crate) raw: sys::ferry_copy_desc,
@@ -352,12 +352,6 @@ impl<'a> CopyDesc<'a> {
         let (source, destination) = (source.place(), destination.place());
         let raw = sys::ferry_copy_desc { source, destination, width, height, depth, ..Default::default() };
         Ok(CopyDesc { raw, memory: PhantomData })
-    }
-
-    /// The copy with `FERRY_COPY_*` flags, which replace the instance's.
-    pub fn flags(mut self, flags: sys::CopyFlags) -> CopyDesc<'a> {
-        self.raw.flags = flags;
-        self
     }
 
     pub(crate) fn devices(&self) -> [i32; 2] {
@@ -396,7 +390,13 @@ impl<'a> Pieces<'a> {
         let sides = [(source, sys::FERRY_SIDE_SOURCE), (destination, sys::FERRY_SIDE_DESTINATION)];
         for (shape, side) in sides {
             if shape.is_array() {
-                return Err(Error::refusal(sys::FERRY_ERROR_OTHER_KIND, side, sys::FERRY_FIELD_KIND, sys::FERRY_KIND_ARRAY.0 as u64, 0));
+                return Err(Error::refusal(
+                    sys::FERRY_ERROR_OTHER_KIND,
+                    side,
+                    sys::FERRY_FIELD_KIND,
+                    sys::FERRY_KIND_ARRAY.0 as u64,
+                    0,
+                ));
             }
             if !shape.is_tight() {
                 let pitch = shape.row_pitch as u64;

@@ -4,7 +4,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 mod open;
-use open::open;
+use open::{open, open_with};
 
 fn numbers(count: usize) -> Vec<u32> {
     (0..count as u32).map(|i| i.wrapping_mul(2_654_435_761)).collect()
@@ -45,13 +45,13 @@ fn an_error_of_ferry_has_all_its_details_and_one_line() {
     let part = |first| device.view().sub([first, 0, 0], [4, 1, 1]);
     let good = CopyDesc::new(part(0), part(4)).unwrap();
     let overlapping = CopyDesc::new(part(0), part(2)).unwrap();
-    let error = ferry.copy_batch(&[good, overlapping], BatchFlags::NONE).unwrap_err();
+    let error = ferry.copy_batch(&[good, overlapping], None).unwrap_err();
     assert_eq!((error.status(), error.name()), (sys::FERRY_ERROR_OVERLAP, "FERRY_ERROR_OVERLAP"));
     assert_eq!(error.index(), 1);
     assert!(error.to_string().contains("copy 1") && error.to_string().contains("FERRY_ERROR_OVERLAP"), "{error}");
     assert!(!error.text().is_empty() && !error.can_retry() && !error.context_is_dead());
 
-    let error = ferry.fill(&mut [0u8; 4], 1).unwrap_err(); // pageable
+    let error = ferry.fill(&mut [0u8; 4], 1, None).unwrap_err(); // pageable
     assert_eq!((error.status(), error.side()), (sys::FERRY_ERROR_PAGEABLE, sys::FERRY_SIDE_DESTINATION));
     let error = DeviceBuffer::<u8>::new(&ferry, 99, 4).err().unwrap();
     assert_eq!(error.status(), sys::FERRY_ERROR_DEVICE);
@@ -96,10 +96,10 @@ fn an_array_refuses_elements_of_another_size() {
 fn a_transfer_of_another_size_gives_its_buffer_back() {
     let ferry = open();
     let (stream, device) = (Stream::new(&ferry, 0).unwrap(), device_with(&ferry, &numbers(8)));
-    let failed = stream.upload(numbers(9), &device).err().unwrap();
+    let failed = stream.upload(numbers(9), &device, None).err().unwrap();
     assert_eq!((failed.error.side(), failed.error.field()), (sys::FERRY_SIDE_DESTINATION, sys::FERRY_FIELD_WIDTH));
     assert_eq!(failed.buffer, numbers(9));
-    let failed = stream.download(&device, vec![0u32; 7]).err().unwrap();
+    let failed = stream.download(&device, vec![0u32; 7], None).err().unwrap();
     assert_eq!(failed.error.side(), sys::FERRY_SIDE_DESTINATION);
 }
 
@@ -182,10 +182,10 @@ fn a_transfer_gives_its_buffer_back() {
     let ferry = open();
     let stream = Stream::new(&ferry, 0).unwrap();
     let device = DeviceBuffer::new(&ferry, 0, 1 << 18).unwrap();
-    let upload = stream.upload(numbers(1 << 18), &device).unwrap();
+    let upload = stream.upload(numbers(1 << 18), &device, None).unwrap();
     let mut pinned = PinnedBuffer::<u32>::new(&ferry, 1 << 18).unwrap();
     pinned.fill(9);
-    let download = stream.download(&device, pinned).unwrap();
+    let download = stream.download(&device, pinned, None).unwrap();
     drop(device); // the transfers keep the memory
     assert_eq!(upload.wait().unwrap(), numbers(1 << 18));
     let received = download.wait().unwrap();
@@ -197,9 +197,9 @@ fn a_transfer_that_is_dropped_or_forgotten_keeps_its_memory_until_it_is_done() {
     let ferry = open();
     let stream = Stream::new(&ferry, 0).unwrap();
     let device = DeviceBuffer::new(&ferry, 0, 1 << 20).unwrap();
-    drop(stream.upload(numbers(1 << 20), &device).unwrap());
+    drop(stream.upload(numbers(1 << 20), &device, None).unwrap());
     assert_eq!(contents(&ferry, &device), numbers(1 << 20));
-    std::mem::forget(stream.upload(vec![5u32; 1 << 20], &device).unwrap());
+    std::mem::forget(stream.upload(vec![5u32; 1 << 20], &device, None).unwrap());
     stream.synchronize().unwrap();
     assert_eq!(contents(&ferry, &device), vec![5u32; 1 << 20]);
 }
@@ -211,13 +211,14 @@ fn a_ticket_reports_a_copy_and_a_stream() {
     let mut received = vec![0u32; 1 << 20];
     ferry
         .scope(|scope| {
-            let copy = CopyDesc::new(&device, &mut received)?.flags(sys::FERRY_COPY_BY_STAGING);
-            let ticket = scope.run_copy_with_ticket(&stream, &copy)?;
+            let staged = CopyOptions::new().route(sys::FERRY_ROUTE_STAGED).tag(7);
+            let copy = CopyDesc::new(&device, &mut received)?;
+            let ticket = scope.run_copy_with_ticket(&stream, &copy, Some(&staged))?;
             let all = stream.ticket()?;
             ticket.wait()?;
             let info = ticket.info()?;
             assert_eq!((info.done, info.status, info.route), (1, sys::FERRY_SUCCESS, sys::FERRY_ROUTE_STAGED));
-            assert_eq!((info.bytes_done, info.bytes_total), (4 << 20, 4 << 20));
+            assert_eq!((info.bytes_done, info.bytes_total, info.tag), (4 << 20, 4 << 20, 7));
             all.wait()
         })
         .unwrap();
@@ -229,7 +230,7 @@ fn a_notice_comes_when_the_work_has_ended() {
     let ferry = open();
     let (stream, sent) = (Stream::new(&ferry, 0).unwrap(), numbers(1 << 16));
     let device = DeviceBuffer::new(&ferry, 0, sent.len()).unwrap();
-    let transfer = stream.upload(sent, &device).unwrap();
+    let transfer = stream.upload(sent, &device, None).unwrap();
     let notice = stream.notify().unwrap();
     notice.recv_timeout(Duration::from_secs(60)).unwrap().unwrap();
     assert!(transfer.is_done().unwrap());
@@ -255,13 +256,15 @@ fn thousands_of_pieces_arrive_at_once_and_in_order_of_a_stream() {
     let ferry = open();
     let (stream, sent) = (Stream::new(&ferry, 0).unwrap(), numbers(3000 * 17));
     let device = device_with(&ferry, &vec![0; sent.len()]);
-    ferry.copy_pieces(&reversed(&sent, &device, 17), sys::FERRY_BATCH_CHECK_OVERLAP).unwrap();
+    ferry
+        .copy_pieces(&reversed(&sent, &device, 17), Some(&CopyOptions::new().flags(sys::FERRY_COPY_CHECK_OVERLAP)))
+        .unwrap();
     assert_eq!(contents(&ferry, &device), expected(&sent, 17));
     let later = numbers(3000 * 18)[3000..].to_vec();
     let pieces = reversed(&later, &device, 17);
-    ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, BatchFlags::NONE)).unwrap();
+    ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, None)).unwrap();
     assert_eq!(contents(&ferry, &device), expected(&later, 17));
-    let explained = stream.explain_pieces(&pieces, BatchFlags::NONE).unwrap();
+    let explained = stream.explain_pieces(&pieces, None).unwrap();
     assert!(explained.to_string().contains("3000 copies") && explained.context_device == 0, "{explained}");
 }
 
@@ -275,7 +278,7 @@ fn a_piece_must_be_a_line_of_memory() {
     assert_eq!((error.side(), error.field()), (sys::FERRY_SIDE_SOURCE, sys::FERRY_FIELD_ROW_PITCH));
     let rows = device.view().shaped([8, 8, 1]).sub([0, 2, 0], [8, 2, 1]);
     pieces.push(rows, ViewMut::of(&mut host).shaped([8, 2, 1])).unwrap();
-    ferry.copy_pieces(&pieces, BatchFlags::NONE).unwrap();
+    ferry.copy_pieces(&pieces, None).unwrap();
     assert_eq!((pieces.len(), pieces.is_empty()), (1, false));
     assert_eq!(host, numbers(32)[16..]);
 }
@@ -289,20 +292,129 @@ fn a_prepared_batch_is_launched_often_and_gets_other_sources() {
     frames[1].copy_from_slice(&numbers(3200)[1600..]);
     let device = device_with(&ferry, &vec![0; 1600]);
     let pieces: Vec<_> = frames.iter().map(|frame| reversed(frame, &device, 16)).collect();
-    let mut prepared = stream.prepare_pieces(&pieces[0], sys::FERRY_BATCH_UPDATABLE).unwrap();
+    let updatable = CopyOptions::new().flags(sys::FERRY_COPY_UPDATABLE);
+    let mut prepared = stream.prepare_pieces(&pieces[0], Some(&updatable)).unwrap();
     for (frame, pieces) in frames.iter().zip(&pieces) {
         prepared.set_addresses(pieces).unwrap();
-        ferry.scope(|scope| scope.launch(&prepared)).unwrap();
+        ferry.scope(|scope| scope.launch(&prepared, None)).unwrap();
         assert_eq!(contents(&ferry, &device), expected(frame, 16));
     }
     let error = prepared.set_addresses(&reversed(&frames[0], &device, 32)).unwrap_err();
     assert_eq!(error.status(), sys::FERRY_ERROR_INVALID_ARGUMENT);
     let boxes = [CopyDesc::new(&frames[0], &device).unwrap()];
-    let prepared = stream.prepare(&boxes, BatchFlags::NONE).unwrap();
-    ferry.scope(|scope| scope.launch(&prepared).and_then(|()| scope.launch(&prepared))).unwrap();
+    let prepared = stream.prepare(&boxes, None).unwrap();
+    ferry.scope(|scope| scope.launch(&prepared, None).and_then(|()| scope.launch(&prepared, None))).unwrap();
     assert_eq!(contents(&ferry, &device)[..], frames[0][..]);
-    ferry.scope(|scope| scope.copy_batch(&stream, &[CopyDesc::new(&frames[1], &device)?], BatchFlags::NONE)).unwrap();
+    ferry.scope(|scope| scope.copy_batch(&stream, &[CopyDesc::new(&frames[1], &device)?], None)).unwrap();
     assert_eq!(contents(&ferry, &device)[..], frames[1][..]);
+}
+
+// ---- Options
+
+#[test]
+fn the_tag_of_every_call_arrives_in_its_ticket() {
+    let ferry = open();
+    let (stream, sent, mut received) = (Stream::new(&ferry, 0).unwrap(), numbers(1600), numbers(1600));
+    let (device, other) = (device_with(&ferry, &[0; 1600]), device_with(&ferry, &[0; 1600]));
+    let tagged = |tag| CopyOptions::new().tag(tag);
+    let boxes = [CopyDesc::new(&sent, &device).unwrap()];
+    let pieces = reversed(&sent, &device, 16);
+    let prepared = stream.prepare(&boxes, Some(&tagged(u64::MAX))).unwrap();
+    let upload = stream.upload(numbers(1600), &device, Some(&tagged(1))).unwrap();
+    let tickets = ferry
+        .scope(|scope| {
+            Ok([
+                scope.run_copy_with_ticket(&stream, &boxes[0], Some(&tagged(2)))?,
+                scope.copy_batch_with_ticket(&stream, &boxes, Some(&tagged(3)))?,
+                scope.copy_pieces_with_ticket(&stream, &pieces, Some(&tagged(4)))?,
+                scope.fill_with_ticket(&stream, &other, 9u32, Some(&tagged(5)))?,
+                scope.launch_with_ticket(&prepared, Some(&tagged(6)))?,
+                scope.launch_with_ticket(&prepared, None)?,
+                scope.run_copy_with_ticket(&stream, &CopyDesc::new(&other, &mut received)?, None)?,
+            ])
+        })
+        .unwrap();
+    let info = |ticket: &Ticket| ticket.info().map(|info| (info.done, info.tag, info.bytes_total)).unwrap();
+    assert_eq!(info(upload.ticket()), (1, 1, 6400));
+    let expected = [(2, 6400), (3, 6400), (4, 6400), (5, 6400), (6, 0), (u64::MAX, 0), (0, 6400)];
+    for (ticket, (tag, bytes)) in tickets.iter().zip(expected) {
+        assert_eq!(info(ticket), (1, tag, bytes));
+    }
+    assert_eq!(received, [9; 1600]);
+    assert_eq!(contents(&ferry, &device), sent);
+}
+
+#[test]
+fn every_call_names_the_field_of_the_options_that_it_refuses() {
+    let ferry = open();
+    let (stream, sent) = (Stream::new(&ferry, 0).unwrap(), numbers(16));
+    let (device, other) = (device_with(&ferry, &sent), device_with(&ferry, &sent));
+    let (boxes, pieces) = ([CopyDesc::new(&sent, &device).unwrap()], reversed(&sent, &device, 16));
+    let prepared = stream.prepare(&boxes, None).unwrap();
+    let new = CopyOptions::new;
+    let (argument, unsupported) = (sys::FERRY_ERROR_INVALID_ARGUMENT, sys::FERRY_ERROR_UNSUPPORTED);
+    for (options, status, field) in [
+        (new().route(Route(99)), argument, sys::FERRY_FIELD_ROUTE),
+        (new().route(sys::FERRY_ROUTE_BUFFERED), unsupported, sys::FERRY_FIELD_ROUTE),
+        (new().priority(Priority(-1)), argument, sys::FERRY_FIELD_PRIORITY),
+        (new().priority(sys::FERRY_PRIORITY_BACKGROUND), unsupported, sys::FERRY_FIELD_PRIORITY),
+        (new().source_order(SourceOrder(3)), argument, sys::FERRY_FIELD_SOURCE_ORDER),
+        (new().flags(CopyFlags(1 << 20)), sys::FERRY_ERROR_FLAGS, sys::FERRY_FIELD_FLAGS),
+        (new().max_sms(1 << 16), argument, sys::FERRY_FIELD_MAX_SMS),
+    ] {
+        let given = Some(&options);
+        for result in [
+            ferry.run(&boxes[0], given),
+            ferry.copy_batch(&boxes, given),
+            ferry.copy_pieces(&pieces, given),
+            ferry.fill(&other, 7u32, given),
+            ferry.explain(&boxes[0], given).map(drop),
+            ferry.explain_fill(&other, 7u32, given).map(drop),
+            stream.explain(&boxes[0], given).map(drop),
+            stream.explain_fill(&other, 7u32, given).map(drop),
+            stream.explain_batch(&boxes, given).map(drop),
+            stream.explain_pieces(&pieces, given).map(drop),
+            stream.prepare(&boxes, given).map(drop),
+            stream.prepare_pieces(&pieces, given).map(drop),
+            stream.upload(numbers(16), &device, given).map(drop).map_err(Error::from),
+            stream.download(&device, numbers(16), given).map(drop).map_err(Error::from),
+            ferry.scope(|scope| scope.run_copy(&stream, &boxes[0], given)),
+            ferry.scope(|scope| scope.copy_batch(&stream, &boxes, given)),
+            ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, given)),
+            ferry.scope(|scope| scope.fill(&stream, &other, 7u32, given)),
+            ferry.scope(|scope| scope.launch(&prepared, given)),
+        ] {
+            let error = result.unwrap_err();
+            assert_eq!(
+                (error.status(), error.side(), error.field()),
+                (status, sys::FERRY_SIDE_OPTIONS, field),
+                "{error}"
+            );
+        }
+    }
+}
+
+#[test]
+fn options_of_the_instance_apply_to_calls_that_have_none() {
+    let staged = CopyOptions::new().route(sys::FERRY_ROUTE_STAGED).tag(7);
+    let ferry = open_with(Options::new(Driver::Software).copy_options(staged));
+    let (stream, sent) = (Stream::new(&ferry, 0).unwrap(), numbers(16));
+    let device = DeviceBuffer::new(&ferry, 0, 16).unwrap();
+    let copy = CopyDesc::new(&sent, &device).unwrap();
+    let by_driver = CopyOptions::new().route(sys::FERRY_ROUTE_DRIVER);
+    let tickets = ferry
+        .scope(|scope| {
+            let own = scope.run_copy_with_ticket(&stream, &copy, None)?;
+            Ok([own, scope.run_copy_with_ticket(&stream, &copy, Some(&by_driver))?])
+        })
+        .unwrap();
+    let infos = tickets.map(|ticket| ticket.info().map(|info| (info.route, info.tag)).unwrap());
+    assert_eq!(infos, [(sys::FERRY_ROUTE_STAGED, 7), (sys::FERRY_ROUTE_DRIVER, 0)]);
+    assert_eq!(ferry.explain(&copy, None).unwrap().route, sys::FERRY_ROUTE_STAGED);
+    assert_eq!(ferry.explain(&copy, Some(&CopyOptions::new())).unwrap().route, sys::FERRY_ROUTE_DRIVER);
+    let options = Options::new(Driver::Software).copy_options(CopyOptions::new().max_sms(1 << 16));
+    let error = Ferry::open(options).err().unwrap();
+    assert_eq!((error.side(), error.field()), (sys::FERRY_SIDE_OPTIONS, sys::FERRY_FIELD_MAX_SMS));
 }
 
 // ---- Lifetimes
@@ -315,7 +427,7 @@ fn everything_may_be_dropped_in_any_order() {
         let device = device_with(&ferry, &numbers(1024));
         let pool = PinnedPool::new(&ferry, &Default::default()).unwrap();
         let block = pool.block(&numbers(1024)).unwrap();
-        let transfer = stream.upload(block, &device).unwrap();
+        let transfer = stream.upload(block, &device, None).unwrap();
         let mut objects: Vec<Box<dyn std::any::Any>> =
             vec![Box::new(ferry), Box::new(stream), Box::new(device), Box::new(pool), Box::new(transfer)];
         objects.rotate_left(first);
@@ -429,7 +541,7 @@ fn copies_between_devices_arrive_with_and_without_access() {
     if ferry.peer_info(0, 1).unwrap().driver_can_access != 0 {
         ferry.probe_peer(0, 1).unwrap();
         ferry.enable_peer(0, 1).unwrap();
-        ferry.fill(&second, 3).unwrap();
+        ferry.fill(&second, 3, None).unwrap();
         ferry.copy(&second, &first).unwrap();
         assert_eq!(contents(&ferry, &first), vec![3; 5000]);
         ferry.disable_peer(0, 1).unwrap();
@@ -449,17 +561,17 @@ fn the_report_the_device_and_explanations_can_be_read() {
     let (stream, device) = (Stream::new(&ferry, 0).unwrap(), device_with(&ferry, &numbers(100)));
     let (sent, copies) = (numbers(100), |data| CopyDesc::new::<u32>(data, &device).unwrap());
     let copy = copies(&sent);
-    for explained in [ferry.explain(&copy).unwrap(), stream.explain(&copy).unwrap()] {
+    for explained in [ferry.explain(&copy, None).unwrap(), stream.explain(&copy, None).unwrap()] {
         assert_eq!((explained.width, explained.destination_device), (400, 0));
         assert!(explained.to_string().contains("400 B"), "{explained}");
         assert!(explained.driver_call().starts_with("cu"));
     }
     let filled = device_with(&ferry, &numbers(100));
-    let at_once = ferry.explain_fill(&filled, 7u32).unwrap();
-    let enqueued = stream.explain_fill(&filled, 7u32).unwrap();
+    let at_once = ferry.explain_fill(&filled, 7u32, None).unwrap();
+    let enqueued = stream.explain_fill(&filled, 7u32, None).unwrap();
     assert_eq!((at_once.width, at_once.driver_call()), (400, "cuMemsetD32Async"));
     assert_eq!((at_once.blocks, enqueued.blocks), (sys::FERRY_BLOCKS_UNTIL_DONE, sys::FERRY_BLOCKS_NO));
-    assert!(!stream.explain_batch(&[copy], BatchFlags::NONE).unwrap().to_string().is_empty());
+    assert!(!stream.explain_batch(&[copy], None).unwrap().to_string().is_empty());
     assert_eq!(obstacle_text(sys::FERRY_OBSTACLE_PAGEABLE), "pageable memory");
 }
 

@@ -134,9 +134,11 @@ fn a_fill_writes_its_box_alone() {
     for kind in [Kind::Pinned, Kind::Device] {
         for [_, origin, size] in BOXES {
             let mut memory = Memory::with(&ferry, kind, DESTINATION, &before);
-            ferry.fill(memory.destination(DESTINATION).sub(origin, size), 0xabcd_ef01).unwrap();
+            ferry.fill(memory.destination(DESTINATION).sub(origin, size), 0xabcd_ef01, None).unwrap();
             let filled = memory.contents(&ferry, DESTINATION);
-            ferry.scope(|scope| scope.fill(&stream, memory.destination(DESTINATION).sub(origin, size), 7)).unwrap();
+            ferry
+                .scope(|scope| scope.fill(&stream, memory.destination(DESTINATION).sub(origin, size), 7, None))
+                .unwrap();
             let again = memory.contents(&ferry, DESTINATION);
             for (i, value) in before.iter().enumerate() {
                 let [width, height, _] = DESTINATION;
@@ -162,7 +164,8 @@ fn strided_boxes_of_one_image_can_be_written_at_once() {
         CopyDesc::new(rows.sub([0, 0, 0], [3, 8, 1]), left).unwrap(),
         CopyDesc::new(rows.sub([3, 0, 0], [5, 8, 1]), right).unwrap(),
     ];
-    ferry.copy_batch(&copies, sys::FERRY_BATCH_CHECK_OVERLAP).unwrap();
+    let check_overlap = CopyOptions::new().flags(sys::FERRY_COPY_CHECK_OVERLAP);
+    ferry.copy_batch(&copies, Some(&check_overlap)).unwrap();
     for (i, value) in image.iter().enumerate() {
         let (x, y) = (i % 10, i / 10);
         let is_inside = (1..9).contains(&x) && y < 8;

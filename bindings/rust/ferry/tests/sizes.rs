@@ -20,7 +20,7 @@ fn sizes_above_32_bits_arrive_or_are_refused() {
     host[..8].copy_from_slice(&first);
     for size in SIZES {
         let there = device.view().sub([0, 0, 0], [size, 1, 1]);
-        ferry.explain(&CopyDesc::new(&host[..size], there).unwrap()).unwrap();
+        ferry.explain(&CopyDesc::new(&host[..size], there).unwrap(), None).unwrap();
         let error = ferry.copy(&host[..size - 1], there).unwrap_err();
         assert_eq!((error.side(), error.field()), (sys::FERRY_SIDE_SOURCE, sys::FERRY_FIELD_WIDTH));
         assert_eq!((error.value(), error.limit()), (size as u64, size as u64 - 1));
@@ -40,12 +40,13 @@ fn sizes_above_32_bits_arrive_or_are_refused() {
         let mut pieces = Pieces::new();
         let piece = |first| device.view().sub([first, 0, 0], [4, 1, 1]);
         pieces.push(piece(size - 4), piece(size - 8)).unwrap();
-        ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, BatchFlags::NONE)).unwrap();
+        ferry.scope(|scope| scope.copy_pieces(&stream, &pieces, None)).unwrap();
         assert_eq!(at(size - 8)[..4], at(size - 8)[4..]);
     }
     host[..8].copy_from_slice(&first);
     host[LARGEST - 8..].copy_from_slice(&last);
-    ferry.run(&CopyDesc::new(&host, &device).unwrap().flags(sys::FERRY_COPY_BY_DRIVER)).unwrap();
+    let by_driver = CopyOptions::new().route(sys::FERRY_ROUTE_DRIVER);
+    ferry.run(&CopyDesc::new(&host, &device).unwrap(), Some(&by_driver)).unwrap();
     assert_eq!((at(0), at(LARGEST - 8)), (first, last));
 }
 
