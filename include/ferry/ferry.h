@@ -777,8 +777,8 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
  * would. The launch uses only the tag of `options`; NULL means the tag that the batch was prepared with. The other fields
- * must be valid, and have no effect. A default stream is that of the current context, else of ferry's context for the
- * device of the batch. On a stream that is being captured the batch becomes part of the graph and must live as long as
+ * are checked but not used. A default stream is that of the current context, else of ferry's context for the device of
+ * the batch. On a stream that is being captured the batch becomes part of the graph and must live as long as
  * the graph may run. In another context of the device, which does not see all memory of the first, the driver makes the
  * copies instead of kernels.
  *
@@ -1471,8 +1471,8 @@ typedef struct ferry_trace_event {
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
  *              runs for as long as it is needed.
- * trace        Called for every copy, batch and fill, also one that fails: when the call begins, when it returns, and
- *              for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
+ * trace        Called for every copy, batch and fill whose ferry_copy_options are valid, also one that fails: when the
+ *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
  *              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
  *              of a graph, if the stream has not passed the work at ferry_close, or if the context ended without
  *              ferry_context_destroy. `event` is valid during the callback. The third event costs a call on a stream an
