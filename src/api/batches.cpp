@@ -48,12 +48,7 @@ std::int32_t run_and_report(ferry_instance *instance, batch_input input, const f
         return run_batch(*instance, input, form, stream, made, bad_index);
     };
     const auto run = [&]() noexcept {
-        if (!ticket) return enqueue(nullptr);
-        return with_ticket(*instance, *ticket, [&](ferry_ticket &made) noexcept {
-            made.tag = input.options.tag;
-            made.total = sum_bytes(input);
-            return enqueue(&made);
-        });
+        return enqueue_with_ticket(*instance, ticket, input.options.tag, ticket ? sum_bytes(input) : 0, enqueue);
     };
     error failed;
     if (instance->trace)
@@ -166,10 +161,8 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
         if (error failed = read_options(*options, flags_of_every_call | FERRY_COPY_UPDATABLE, chosen))
             return report(details, failed);
     const auto run = [&]() noexcept {
-        if (!ticket) return launch_prepared(*prepared, stream, nullptr);
-        return with_ticket(instance, *ticket, [&](ferry_ticket &made) noexcept {
-            made.tag = chosen.tag;
-            return launch_prepared(*prepared, stream, &made);
+        return enqueue_with_ticket(instance, ticket, chosen.tag, 0, [&](ferry_ticket *made) noexcept {
+            return launch_prepared(*prepared, stream, made);
         });
     };
     if (!instance.trace) return report(details, run());

@@ -18,14 +18,8 @@ int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, c
     const traced_call call = {FERRY_TRACE_FILL, form, stream, bytes_of(desc->width, desc->height, desc->depth), 1,
                               options.tag};
     const auto run = [&]() noexcept {
-        const auto enqueue = [&](ferry_ticket *made) noexcept {
-            return run_fill(*instance, *desc, options.preferences, form, stream, made);
-        };
-        if (!ticket) return noted(*instance, enqueue(nullptr));
-        return with_ticket(*instance, *ticket, [&](ferry_ticket &made) noexcept {
-            made.tag = call.tag;
-            made.total = call.bytes;
-            return enqueue(&made);
+        return enqueue_with_ticket(*instance, ticket, call.tag, call.bytes, [&](ferry_ticket *made) noexcept {
+            return noted(*instance, run_fill(*instance, *desc, options.preferences, form, stream, made));
         });
     };
     return report(details, instance->trace ? instance->trace.run(call, run) : run());

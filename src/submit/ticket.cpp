@@ -130,6 +130,9 @@ void ticket_pool::release(ferry_ticket &ticket) noexcept {
     free_.push_back(ticket);
 }
 
+namespace {
+
+// Takes a ticket for the work that enqueue(ticket) enqueues. Returns the ticket to the pool if that fails.
 error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
                   function_ref<error(ferry_ticket &)> enqueue) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child}; // where the mutex may be locked
@@ -144,6 +147,18 @@ error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
     }
     ticket = made;
     return {};
+}
+
+} // namespace
+
+error enqueue_with_ticket(ferry_instance &instance, ferry_ticket **ticket, std::uint64_t tag, std::uint64_t bytes,
+                          function_ref<error(ferry_ticket *)> enqueue) noexcept {
+    if (!ticket) return enqueue(nullptr);
+    return with_ticket(instance, *ticket, [&](ferry_ticket &made) noexcept {
+        made.tag = tag;
+        made.total = bytes;
+        return enqueue(&made);
+    });
 }
 
 error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, const call_options &options,

@@ -50,9 +50,10 @@ private:
     chain<ferry_ticket> free_;
 };
 
-// Calls enqueue(made) with a new ticket, which becomes `ticket` unless the call fails.
-error with_ticket(ferry_instance &instance, ferry_ticket *&ticket,
-                  function_ref<error(ferry_ticket &)> enqueue) noexcept;
+// Calls enqueue(made) with a new ticket, which becomes *ticket unless the call fails. If `ticket` is null, calls
+// enqueue(nullptr).
+error enqueue_with_ticket(ferry_instance &instance, ferry_ticket **ticket, std::uint64_t tag, std::uint64_t bytes,
+                          function_ref<error(ferry_ticket *)> enqueue) noexcept;
 // Same as run_copy, asynchronously on a stream.
 error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, const call_options &options,
                            CUstream stream, ferry_ticket *&ticket) noexcept;
