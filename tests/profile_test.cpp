@@ -43,16 +43,18 @@ std::vector<std::uint64_t> numbers(const std::string &text, const std::string &n
     return {std::istream_iterator<std::uint64_t>(line), std::istream_iterator<std::uint64_t>()};
 }
 
-// A profile of a device in which the facts that calibration measures have numbers that it never finds.
-device_profile with_impossible_numbers(const ferry_instance *instance) {
+// Gives the facts that calibration measures numbers that it never finds.
+void use_impossible_numbers(ferry_instance *instance) {
     constexpr std::uint32_t impossible = 99'999'999; // 100 TB/s, or 100 ms for a small copy
-    device_profile profile = built_in_profile(instance->devices[0].info);
+    device_profile profile = *instance->profiles.of(0);
     for (direction_profile &direction : profile.directions) {
         direction.driver_line_rate = impossible;
         direction.staged_fixed_ns = direction.staged_rate = direction.staged_thread_rate = impossible;
     }
     profile.array_driver_rate = profile.array_kernel_rate = impossible;
-    return profile;
+    const device_profile *const kept = instance->profiles.keep(profile);
+    ASSERT_TRUE(kept);
+    instance->profiles.use(0, kept);
 }
 
 std::uint64_t free_memory() {
@@ -69,8 +71,7 @@ void expect_memory_is_back(std::uint64_t free_before) {
 
 TEST_F(profiles, calibration_keeps_to_its_time_and_its_results_are_plausible) {
     const instance_owner ferry = open_or_fail(options_under_test());
-    const device_profile impossible = with_impossible_numbers(ferry.get());
-    ferry->profiles.use(0, &impossible);
+    use_impossible_numbers(ferry.get());
     const std::string before = saved(ferry.get());
     const std::uint64_t free_before = free_memory();
     const auto begin = std::chrono::steady_clock::now();
@@ -483,8 +484,7 @@ TEST_F(profiles, where_nothing_is_staged_the_rest_is_measured) {
     ferry_options options = options_under_test();
     options.staging = FERRY_STAGING_NONE;
     const instance_owner ferry = open_or_fail(options);
-    const device_profile impossible = with_impossible_numbers(ferry.get());
-    ferry->profiles.use(0, &impossible);
+    use_impossible_numbers(ferry.get());
     const std::string before = saved(ferry.get());
     ASSERT_OK(ferry_device_calibrate(ferry.get(), 0, nullptr));
     const std::string found = saved(ferry.get());
