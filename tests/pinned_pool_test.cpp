@@ -765,6 +765,29 @@ TEST_F(pinned_pools, that_cannot_grow_report_it_or_make_a_stream_wait) {
     EXPECT_OK(ferry_pinned_pool_free(faulty.get(), block, nullptr));
 }
 
+// These results mean that a context died, but a wait for another stream's work must not report anything else.
+TEST_F(pinned_pools, report_the_result_of_a_wait_that_failed) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const pool_owner full = new_pool(instance.get(), large);
+    for (const CUresult result : {CUDA_ERROR_UNKNOWN, CUDA_ERROR_ILLEGAL_ADDRESS, CUDA_ERROR_INVALID_HANDLE}) {
+        void *const block = allocate(full, large), *none = &none;
+        gate held(first);
+        EXPECT_OK(ferry_pinned_pool_free_async(full.get(), block, first, nullptr));
+        driver.fail("cuStreamWaitEvent", result);
+        ferry_error_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_EQ(ferry_pinned_pool_alloc_async(full.get(), large, second, &none, &info),
+                  FERRY_STATUS_DRIVER_BASE - result);
+        EXPECT_EQ(none, nullptr);
+        EXPECT_STREQ(info.driver_function, "cuStreamWaitEvent");
+        EXPECT_EQ(allocate(full, large, second), block) << "the block was lost";
+        EXPECT_EQ(raw().cuStreamQuery(second), CUDA_ERROR_NOT_READY);
+        held.open();
+        EXPECT_OK(ferry_pinned_pool_free(full.get(), block, nullptr));
+    }
+}
+
 TEST_F(pinned_pools, forget_memory_that_ended_with_its_context) {
     CUctx_st *passing = nullptr;
     ASSERT_OK(ferry_context_create(basic.get(), 0, 0, &passing, nullptr));

@@ -196,20 +196,34 @@ error pinned_waits::record(pinned_block &leaving, const stream_use &use, pool_lo
 // ---- Queries
 
 template <class Call>
-status_code pinned_waits::query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept {
+std::optional<status_code> pinned_waits::call_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept {
     wait.is_queried = true; // keeps the wait and its queue in place
     held.unlock();
     const context_name &context = wait.on.context;
-    const bool lives = contexts_.retains(context.handle) || may_live(cu_, context);
-    status_code status = lives ? call(wait.event) : status_code(invalid_handle);
-    if (lives && means_dead_context(status)) {
-        context_scope scope(cu_);
-        const bool is_its_own = !scope.enter(context.handle) && current_context_has_died(cu_);
-        if (!is_its_own) status = to_status(CUDA_ERROR_NOT_READY);
-    }
+    std::optional<status_code> status;
+    if (contexts_.retains(context.handle) || may_live(cu_, context)) status = call(wait.event);
     held.lock();
     wait.is_queried = false;
     return status;
+}
+
+// The driver can report the death of another context. That says nothing about the event.
+status_code pinned_waits::query(const context_name &context, CUevent event) noexcept {
+    const status_code status = call_optional(cu_.cuEventQuery, event);
+    if (!means_dead_context(status)) return status;
+    context_scope scope(cu_);
+    const bool is_its_own = !scope.enter(context.handle) && current_context_has_died(cu_);
+    return is_its_own ? status : status_code(to_status(CUDA_ERROR_NOT_READY));
+}
+
+pinned_block &pinned_waits::end(block_wait &done, bool is_event_gone) noexcept {
+    pinned_block &block = *done.held;
+    dequeue(done);
+    block.behind = nullptr;
+    if (!is_event_gone) return keep_spare(done), block;
+    forget_events(done.on.context);
+    drop(done);
+    return block;
 }
 
 void pinned_waits::release_before(const block_wait &done, stream_queue &queue) noexcept {
@@ -218,11 +232,7 @@ void pinned_waits::release_before(const block_wait &done, stream_queue &queue) n
         next = one.next;
         if (one.number >= done.began) return; // recorded later or concurrently, as are all waits after it
         if (one.is_queried) continue;
-        pinned_block &passed = *one.held;
-        dequeue(one);
-        passed.behind = nullptr;
-        keep_spare(one);
-        slabs_.make_ready(passed);
+        slabs_.make_ready(end(one, false));
     }
 }
 
@@ -234,20 +244,12 @@ pinned_block *pinned_waits::find_completed(int block_class, unsigned &turns, poo
     if (!queue) return turns = 0, nullptr;
     for (std::size_t count = count_unqueried(*queue); count > 0; count = std::min(count / 2, count_unqueried(*queue))) {
         block_wait &queried = *unqueried_at(*queue, count - 1);
-        const status_code status = query_unlocked(
-            queried, held, [&](CUevent event) noexcept { return call_optional(cu_.cuEventQuery, event); });
+        const status_code status = call_unlocked(queried, held, [&](CUevent event) noexcept {
+                                       return query(queried.on.context, event);
+                                   }).value_or(status_code(invalid_handle));
         if (!is_over(status)) continue;
-        pinned_block &done = *queried.held;
         if (status == FERRY_SUCCESS && queried.on.number) release_before(queried, *queue);
-        dequeue(queried);
-        done.behind = nullptr;
-        if (status == invalid_handle) {
-            forget_events(queried.on.context);
-            drop(queried);
-        } else {
-            keep_spare(queried);
-        }
-        return &done;
+        return &end(queried, status == invalid_handle);
     }
     queues.remove(*queue);
     queues.push_back(*queue);
@@ -262,9 +264,10 @@ void pinned_waits::collect(pool_lock &held) noexcept {
 }
 
 error pinned_waits::take_behind(block_wait &chosen, CUstream stream, pool_lock &held, pinned_block *&found) noexcept {
-    const status_code status = query_unlocked(
+    const std::optional<status_code> status = call_unlocked(
         chosen, held, [&](CUevent event) noexcept { return call_optional(cu_.cuStreamWaitEvent, stream, event, 0u); });
-    if (status) return {.status = status};
+    if (!status) return found = &end(chosen, true), ok; // the work ended with its context
+    if (*status) return {.status = *status};
     dequeue(chosen);
     found = chosen.held; // `behind` stays set: earlier work may still use the block, so a free for the host must wait
     return {};

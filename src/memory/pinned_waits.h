@@ -5,6 +5,8 @@
 // The pool's mutex guards everything here. A function with a `held` lock unlocks it during driver calls.
 #pragma once
 
+#include <optional>
+
 #include "device/stream_key.h"
 #include "memory/pinned_slabs.h"
 
@@ -81,8 +83,12 @@ private:
     void forget_events(const context_name &dead) noexcept;
     void drop(block_wait &dead) noexcept;
     // Calls `call` with the event, without the mutex. Passing an event that was destroyed with its context crashes
-    // drivers (CUDA 13.0): for such an event, the call is skipped and the status is `invalid_handle`.
-    template <class Call> status_code query_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept;
+    // drivers (CUDA 13.0): for such an event, the call is skipped and there is no status.
+    template <class Call>
+    std::optional<status_code> call_unlocked(block_wait &wait, pool_lock &held, const Call &call) noexcept;
+    status_code query(const context_name &context, CUevent event) noexcept;
+    // Removes a wait whose work is complete, and returns its block.
+    pinned_block &end(block_wait &done, bool is_event_gone) noexcept;
     // Takes a spare wait with an event of `context`, or else creates a wait.
     [[gnu::cold]] error take_wait(const context_name &context, pool_lock &held, block_wait *&taken,
                                   bool &is_new) noexcept;
