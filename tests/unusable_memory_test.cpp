@@ -237,6 +237,26 @@ TEST_F(unusable_memory, rows_beside_it_are_copied) {
         }
 }
 
+// Two slices of one byte each: the first byte is accessible, and the second is the last byte of the address space.
+TEST_F(unusable_memory, the_end_of_the_address_space_is_refused) {
+    constexpr std::uint64_t pitch = 0x10000;
+    const mapped_memory memory(2 * pitch);
+    const std::uint64_t first = memory.address() | (pitch - 1);
+    for (const bool to_host : {false, true}) {
+        ferry_copy_desc copy = describe(first, 1, to_host, false);
+        copy.height = 1;
+        copy.depth = 2;
+        ferry_place &host = to_host ? copy.destination : copy.source;
+        host.row_pitch = pitch;
+        host.slice_height = (UINT64_MAX - first) / pitch;
+        ferry_error_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_EQ(ferry_copy(full.get(), &copy, nullptr, &info), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(info.side, to_host ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE);
+        EXPECT_EQ(ferry_copy_batch(full.get(), &copy, 1, nullptr, nullptr), FERRY_ERROR_ADDRESS);
+    }
+}
+
 #if !defined(_WIN32)
 
 TEST_F(unusable_memory, full_checks_leave_the_holes_of_a_file_alone) {

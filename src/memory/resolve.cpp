@@ -35,12 +35,16 @@ error check_host_span(const driver_table &cu, const address_span &span, const ho
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::end, limit,
                       span.last + 1);
     };
+    // The last address can be the highest of all, so no end of the span is computed.
+    const auto last_before = [&](std::uint64_t unregistered) noexcept {
+        const std::uint64_t next = ranges.next_registration(unregistered);
+        return next == UINT64_MAX ? next : next - 1;
+    };
     for (std::uint64_t first = span.first;;) {
         host_registration registered;
         const bool is_registered = ranges.find_registration(first, registered);
-        const std::uint64_t end =
-            is_registered ? registered.address + registered.size : ranges.next_registration(first);
-        const std::uint64_t last = std::min(end - 1, span.last);
+        const std::uint64_t last =
+            std::min(span.last, is_registered ? registered.address + registered.size - 1 : last_before(first));
         if (!is_registered) {
             if (!may_be_pageable) return refuse_end(first);
             address_facts facts;
@@ -51,8 +55,8 @@ error check_host_span(const driver_table &cu, const address_span &span, const ho
             if (facts.kind != memory_kind::pageable) return refuse_end(facts.range_start);
         }
         if (error failed = check_access(full, {first, last})) return failed;
-        if (end > span.last) break;
-        first = end;
+        if (last == span.last) break;
+        first = last + 1;
     }
     return full.access.has_guarded_end(span) ? wrong_address(span.last) : ok;
 }
