@@ -35,6 +35,20 @@ TEST(bench_arithmetic, a_target_allows_a_share_and_a_fixed_time_more) {
     EXPECT_EQ(judge(compare({1000, 1000}, {1201, 1201}).ratio, target_of(more, 1000)), verdict::missed);
 }
 
+TEST(bench_arithmetic, blocks_of_different_numbers_of_samples_are_compared) {
+    const samples many = around(100, 0), one = {50};
+    for (const auto &[raw, ferry, ratio] : {std::tuple{many, one, 2.0}, {one, many, 0.5}}) {
+        const comparison found = compare_blocks(raw, ferry, 10, &distribution::p99);
+        EXPECT_EQ(found.ratio.count, 1u);
+        EXPECT_DOUBLE_EQ(found.ratio.median, ratio);
+    }
+    const comparison found = compare_blocks({1, 1, 1, 9, 9, 9}, {2, 2, 3, 3}, 2, &distribution::median);
+    EXPECT_DOUBLE_EQ(found.raw_ns.median, 5);
+    EXPECT_DOUBLE_EQ(found.ferry_ns.median, 2.5);
+    EXPECT_DOUBLE_EQ(found.ratio.least, 0.5);
+    EXPECT_EQ(found.ratio.count, 2u);
+}
+
 TEST(bench_arithmetic, a_target_within_the_spread_is_neither_met_nor_missed) {
     EXPECT_EQ(judge(summarise(around(1, 0.1)), 1), verdict::within_spread);
     EXPECT_EQ(judge(summarise(around(1.2, 0.1)), 1), verdict::met);

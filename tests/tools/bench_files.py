@@ -16,7 +16,7 @@ def read_json(path: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise AssertionError(f"{error}: {text[max(error.pos - 300, 0):error.pos + 300]!r}") from error
+        raise AssertionError(f"{error}: {text[max(error.pos - 300, 0):error.pos + 300]!r}") from None
 
 
 # A trace has each case, its rows and every call to ferry. Work on streams ends after it begins.

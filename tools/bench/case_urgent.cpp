@@ -116,47 +116,23 @@ taken_samples measure(const big_copy &big, const contender &raw, const contender
     return taken;
 }
 
-// Splits the samples, in the order they were taken, into `blocks` parts, and returns one value for each part.
-template <class Value> samples of_blocks(const samples &values, std::size_t blocks, Value value) {
-    samples found;
-    for (std::size_t block = 0; block < blocks; ++block) {
-        const auto first = values.begin() + static_cast<std::ptrdiff_t>(values.size() * block / blocks);
-        const auto end = values.begin() + static_cast<std::ptrdiff_t>(values.size() * (block + 1) / blocks);
-        found.push_back(value(summarise({first, end})));
-    }
-    return found;
-}
-
-samples ratios(const samples &over, const samples &under) {
-    samples found;
-    for (std::size_t i = 0; i < over.size(); ++i)
-        found.push_back(over[i] / under[i]);
-    return found;
-}
-
-// The two contenders have different numbers of samples, so blocks of samples are compared.
 void add_rows(const taken_samples &taken, std::vector<std::string> labels, const rounds_plan &plan, row_list &rows) {
-    const auto median = [](const distribution &of) { return of.median; };
-    const auto p99 = [](const distribution &of) { return of.p99; };
-    const std::size_t blocks = std::min<std::size_t>(10, taken.raw.size());
-    const std::size_t p99_blocks =
-        std::clamp<std::size_t>(taken.urgent.size() / plan.samples_per_p99, 1, taken.raw.size());
-    const samples raw_p99 = of_blocks(taken.raw, p99_blocks, p99),
-                  urgent_p99 = of_blocks(taken.urgent, p99_blocks, p99);
+    const comparison medians = compare_blocks(taken.raw, taken.urgent, 10, &distribution::median);
+    const comparison p99 =
+        compare_blocks(taken.raw, taken.urgent, std::max<std::size_t>(taken.urgent.size() / plan.samples_per_p99, 1),
+                       &distribution::p99);
 
     labels.push_back("median of " + std::to_string(taken.urgent.size()));
-    rows.push_back(
-        {.labels = labels,
-         .bytes = small_size,
-         .times = {summarise(taken.raw), summarise(taken.urgent),
-                   summarise(ratios(of_blocks(taken.raw, blocks, median), of_blocks(taken.urgent, blocks, median)))},
-         .target = std::nullopt,
-         .max_ns = max_median_ns,
-         .reference_ns = summarise(taken.alone)});
-    labels.back() = "p99 of " + std::to_string(taken.urgent.size() / p99_blocks);
     rows.push_back({.labels = labels,
                     .bytes = small_size,
-                    .times = {summarise(raw_p99), summarise(urgent_p99), summarise(ratios(raw_p99, urgent_p99))},
+                    .times = {summarise(taken.raw), summarise(taken.urgent), medians.ratio},
+                    .target = std::nullopt,
+                    .max_ns = max_median_ns,
+                    .reference_ns = summarise(taken.alone)});
+    labels.back() = "p99 of " + std::to_string(taken.urgent.size() / p99.ratio.count);
+    rows.push_back({.labels = labels,
+                    .bytes = small_size,
+                    .times = p99,
                     .target = std::nullopt,
                     .max_ns = max_p99_ns,
                     .reference_ns = summarise({summarise(taken.alone).p99})});

@@ -36,9 +36,13 @@ double quantile(const samples &sorted, double fraction) {
     return std::lerp(sorted[below], sorted[above], position - static_cast<double>(below));
 }
 
-double median_between(const samples &values, std::size_t first, std::size_t end) {
+distribution summarise_part(const samples &values, std::size_t first, std::size_t end) {
     const auto begin = values.begin();
-    return summarise({begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(end)}).median;
+    return summarise({begin + static_cast<std::ptrdiff_t>(first), begin + static_cast<std::ptrdiff_t>(end)});
+}
+
+distribution block_of(const samples &values, std::size_t block, std::size_t blocks) {
+    return summarise_part(values, values.size() * block / blocks, values.size() * (block + 1) / blocks);
 }
 
 } // namespace
@@ -77,9 +81,21 @@ comparison compare(const samples &raw, const samples &ferry) {
     samples ratios;
     for (std::size_t block = 0; block < blocks; ++block) {
         const std::size_t first = 2 * (rounds * block / blocks), end = 2 * (rounds * (block + 1) / blocks);
-        ratios.push_back(median_between(raw, first, end) / median_between(ferry, first, end));
+        ratios.push_back(summarise_part(raw, first, end).median / summarise_part(ferry, first, end).median);
     }
     return {summarise(raw), summarise(ferry), summarise(ratios)};
+}
+
+comparison compare_blocks(const samples &raw, const samples &ferry, std::size_t max_blocks,
+                          double distribution::*value) {
+    const std::size_t blocks = std::min({max_blocks, raw.size(), ferry.size()});
+    samples of_raw, of_ferry, ratios;
+    for (std::size_t block = 0; block < blocks; ++block) {
+        of_raw.push_back(block_of(raw, block, blocks).*value);
+        of_ferry.push_back(block_of(ferry, block, blocks).*value);
+        ratios.push_back(of_raw.back() / of_ferry.back());
+    }
+    return {summarise(of_raw), summarise(of_ferry), summarise(ratios)};
 }
 
 const char *name_of(verdict verdict) {

@@ -63,6 +63,11 @@ struct comparison {
     distribution raw_ns, ferry_ns, ratio;
 };
 comparison compare(const samples &raw, const samples &ferry);
+// Compares samples that are no pairs, such as different numbers of them, by one value of each block: for example
+// &distribution::p99. Both sides are divided, in the order of their execution, into equally many blocks: at most
+// `max_blocks`, and no more than either side has samples. Neither may be empty.
+comparison compare_blocks(const samples &raw, const samples &ferry, std::size_t max_blocks,
+                          double distribution::*value);
 
 enum class verdict { met, within_spread, missed }; // from good to bad
 const char *name_of(verdict verdict);
