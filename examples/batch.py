@@ -20,7 +20,7 @@ ErrorInfo = struct(struct_size=c_uint32, status=c_int32, side=c_int32, field=c_i
                    index=c_uint64, limit=c_uint64, value=c_uint64)
 Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, row_pitch=c_uint64,
                slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
-CopyDesc = struct(source=Place, destination=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
+CopyDesc = struct(destination=Place, source=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
                   reserved=c_uint64 * 5)
 FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_COPY_UPDATABLE = 1, 2, 0x10
 count, size = 1000, 256  # two frames of pieces; each piece repeats one byte
@@ -40,9 +40,9 @@ sizes, wrong = numbers(*[size] * count), numbers(*(1 << 30 if n == 617 else size
 error = ErrorInfo(sizeof(ErrorInfo))
 refused = ferry.ferry_copy_pieces(instance, slots, first, wrong, many, None, byref(error))
 check(ferry.ferry_copy_pieces(instance, slots, first, sizes, many, None, None))
-halves = (CopyDesc * 2)(*(CopyDesc(Place(FERRY_KIND_DEVICE, address=device.value, row_pitch=size, x=x),
-                                   Place(FERRY_KIND_HOST, address=addressof(received), row_pitch=size, x=x),
-                                   size // 2, count) for x in (0, size // 2)))
+halves = (CopyDesc * 2)(*(CopyDesc(source=Place(FERRY_KIND_DEVICE, address=device.value, row_pitch=size, x=x),
+                                   destination=Place(FERRY_KIND_HOST, address=addressof(received), row_pitch=size, x=x),
+                                   width=size // 2, height=count) for x in (0, size // 2)))
 check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), None, None))
 arrived = received.raw[::-1] == frames.raw[:count * size]
 

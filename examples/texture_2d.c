@@ -39,8 +39,8 @@ int main(void) {
     texture.y = 8;
 
     ferry_copy_desc upload, download;
-    ferry_copy_desc_init(&upload, &from_image, &texture, width, height, 1);
-    ferry_copy_desc_init(&download, &texture, &to_image, width, height, 1);
+    ferry_copy_desc_set(&upload, &texture, &from_image, width, height, 1);
+    ferry_copy_desc_set(&download, &to_image, &texture, width, height, 1);
     if (!status) status = ferry_copy(ferry, &upload, NULL, &error);
     if (!status) status = ferry_copy(ferry, &download, NULL, &error);
     if (status) print_failure(&error, status);

@@ -14,7 +14,7 @@ class Place(ctypes.Structure):
 
 
 class CopyDesc(ctypes.Structure):
-    _fields_ = [("source", Place), ("destination", Place), ("width", c_uint64), ("height", c_uint64),
+    _fields_ = [("destination", Place), ("source", Place), ("width", c_uint64), ("height", c_uint64),
                 ("depth", c_uint64), ("reserved", c_uint64 * 5)]
 
 
@@ -50,7 +50,8 @@ check(ferry.ferry_array_create(instance, 0, byref(rgba), byref(array), None))
 texture = Place(FERRY_KIND_ARRAY, 0, array=array, x=16 * texel, y=8)
 for source, destination in [(Place(FERRY_KIND_HOST, address=ctypes.addressof(image), **at), texture),
                             (texture, Place(FERRY_KIND_HOST, address=ctypes.addressof(back), **at))]:
-    check(ferry.ferry_copy(instance, byref(CopyDesc(source, destination, 64 * texel, 32, 1)), None, None))
+    copy = CopyDesc(source=source, destination=destination, width=64 * texel, height=32, depth=1)
+    check(ferry.ferry_copy(instance, byref(copy), None, None))
 rows = [slice(y * pitch + 100 * texel, y * pitch + 164 * texel) for y in range(50, 82)]
 ferry.ferry_array_destroy(instance, array, None)
 ferry.ferry_close(instance)

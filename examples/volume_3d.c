@@ -41,8 +41,8 @@ int main(void) {
     on_device.z = 6;
 
     ferry_copy_desc upload, download; /* 32 by 16 by 8 voxels */
-    ferry_copy_desc_init(&upload, &from_volume, &on_device, 32 * voxel, 16, 8);
-    ferry_copy_desc_init(&download, &on_device, &to_volume, 32 * voxel, 16, 8);
+    ferry_copy_desc_set(&upload, &on_device, &from_volume, 32 * voxel, 16, 8);
+    ferry_copy_desc_set(&download, &to_volume, &on_device, 32 * voxel, 16, 8);
     if (!status) status = ferry_copy(ferry, &upload, NULL, &error);
     if (!status) status = ferry_copy(ferry, &download, NULL, &error);
     if (status) print_failure(&error, status);

@@ -443,9 +443,6 @@ TEST_F(bad_input, options_of_the_wrong_size_or_content_are_refused) {
     options.struct_size = 1 << 20;
     refuse(options, FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE);
     options = options_under_test();
-    options.reserved = 1;
-    refuse(options, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
-    options = options_under_test();
     options.trace_phases = FERRY_PHASE_DONE << 1;
     refuse(options, FERRY_ERROR_FLAGS, FERRY_FIELD_TRACE_PHASES);
     EXPECT_EQ(text, "options.trace_phases: 0x8, has bits outside 0x7 (FERRY_ERROR_FLAGS)");

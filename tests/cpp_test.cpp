@@ -646,7 +646,7 @@ TEST_F(cpp, peers_are_queried_probed_enabled_and_disabled) {
     ASSERT_OK(opened.disable_peer(0, 1));
     EXPECT_EQ(opened.peer_info(0, 0).error().code(), FERRY_ERROR_DEVICE);
     ASSERT_OK(opened.calibrate_peer(0, 1));
-    EXPECT_GT(opened.peer_info(0, 1)->direct_rate, 0u);
+    EXPECT_GT(opened.peer_info(0, 1)->direct_mb_per_s, 0u);
     EXPECT_EQ(opened.calibrate_peer(0, 0).code(), FERRY_ERROR_DEVICE);
 }
 
@@ -1100,7 +1100,7 @@ TEST_F(cpp, a_block_with_a_stream_returns_after_the_work_on_the_stream) {
 
 TEST_F(cpp, a_pinned_pool_obeys_its_options) {
     ferry_pinned_pool_options options = {};
-    options.limit = 1 << 20;
+    options.max_size = 1 << 20;
     const pinned_pool pool = pinned_pool::create(gpu, options).or_throw();
     EXPECT_EQ(pinned_block<std::byte>::create(pool, 2 << 20).error().code(), FERRY_ERROR_LIMIT);
     options.flags = 1u << 31;

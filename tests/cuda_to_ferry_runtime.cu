@@ -159,7 +159,7 @@ ferry_copy_desc describe(const place &from, const place &to, const box &what) {
     const ferry_place source = describe(from, what.from_x, what.from_y, what.from_z);
     const ferry_place destination = describe(to, what.to_x, what.to_y, what.to_z);
     ferry_copy_desc copy;
-    ferry_copy_desc_init(&copy, &source, &destination, what.width, what.height, what.depth);
+    ferry_copy_desc_set(&copy, &destination, &source, what.width, what.height, what.depth);
     return copy;
 }
 
@@ -277,7 +277,7 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpyAsync_ptsz_takes_the_per_thread_stream) 
                                    cudaStreamPerThread);
         },
         [&](const place &from, const place &to) {
-            return copy_line_async(from, to, reinterpret_cast<CUstream_st *>(std::uintptr_t{FERRY_STREAM_PER_THREAD}));
+            return copy_line_async(from, to, reinterpret_cast<CUstream_st *>(std::uintptr_t{FERRY_DEFAULT_STREAM_PER_THREAD}));
         });
 }
 

@@ -385,7 +385,8 @@ TEST_F(cuda_to_ferry, cuMemcpyAsync_ptsz_takes_the_per_thread_stream) {
         {pinned, device},
         [](const line &at) { return raw().cuMemcpyAsync(at.to, at.from, at.size, CU_STREAM_PER_THREAD); },
         [&](const job &at) {
-            return copy_bytes_async(at, reinterpret_cast<CUstream_st *>(std::uintptr_t{FERRY_STREAM_PER_THREAD}));
+            return copy_bytes_async(at,
+                                    reinterpret_cast<CUstream_st *>(std::uintptr_t{FERRY_DEFAULT_STREAM_PER_THREAD}));
         });
 }
 

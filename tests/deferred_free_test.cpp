@@ -501,7 +501,7 @@ TEST_F(deferred_frees, freeing_is_refused_on_a_capturing_stream_and_breaks_no_ca
     graph.end();
     ASSERT_OK(ferry_array_destroy_deferred(counted.get(), other, nullptr, nullptr));
     ASSERT_OK(ferry_array_destroy_deferred(
-        counted.get(), make(), reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD}), nullptr));
+        counted.get(), make(), reinterpret_cast<CUstream>(std::uintptr_t{FERRY_DEFAULT_STREAM_PER_THREAD}), nullptr));
 }
 
 // ---- Host memory ------------------------------------------------------------------------------------------------

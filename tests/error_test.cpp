@@ -33,7 +33,7 @@ bool contains(const std::string &text, std::uint64_t number) {
 
 TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) {
     std::vector<std::string> fields;
-    for (std::int32_t field = 0; field <= FERRY_FIELD_MAX_SMS; ++field) {
+    for (std::int32_t field = 0; field <= FERRY_FIELD_STAGING_NICENESS; ++field) {
         ferry_error_info error = new_error();
         error.status = FERRY_ERROR_INVALID_ARGUMENT;
         error.field = field;
@@ -42,7 +42,7 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
         EXPECT_TRUE(field == 0 || fields.back().find(' ') == std::string::npos) << "field " << field << " has no name";
     }
     for (std::int32_t side = 0; side <= FERRY_SIDE_DRIVER_OPTIONS; ++side)
-        for (std::int32_t field = 0; field <= FERRY_FIELD_MAX_SMS; ++field)
+        for (std::int32_t field = 0; field <= FERRY_FIELD_STAGING_NICENESS; ++field)
             for (std::int32_t item = 0; item <= FERRY_ITEM_CPU; ++item)
                 for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_NEEDS; ++numbers)
                     for (const std::uint64_t index : {0u, 41u}) {
@@ -83,10 +83,10 @@ TEST(error_text, contains_zeros_and_negative_numbers) {
     error.numbers = FERRY_NUMBERS_AT_LEAST;
     error.limit = 1;
     EXPECT_EQ(describe(error), "size: 0, must be at least 1 (FERRY_ERROR_INVALID_ARGUMENT)");
-    error.field = FERRY_FIELD_STAGING_PRIORITY;
+    error.field = FERRY_FIELD_STAGING_NICENESS;
     error.value = static_cast<std::uint64_t>(-21);
     error.limit = static_cast<std::uint64_t>(-20);
-    EXPECT_EQ(describe(error), "staging_priority: -21, must be at least -20 (FERRY_ERROR_INVALID_ARGUMENT)");
+    EXPECT_EQ(describe(error), "staging_niceness: -21, must be at least -20 (FERRY_ERROR_INVALID_ARGUMENT)");
 }
 
 TEST(error_text, of_a_smaller_struct_reads_only_what_it_has) {
@@ -123,8 +123,11 @@ TEST_F(error_details, options_are_named_with_value_and_limit) {
          "options.staging_threads: 65, must be from 0 to 64 (FERRY_ERROR_INVALID_ARGUMENT)"},
         {[](ferry_options &o) { o.driver = -1; },
          "options.driver: -1, must be from 0 to 2 (FERRY_ERROR_INVALID_ARGUMENT)"},
-        {[](ferry_options &o) { o.staging_priority = -21; },
-         "options.staging_priority: -21, must be at least -20 (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {[](ferry_options &o) {
+             o.staging_priority = FERRY_STAGING_PRIORITY_NICENESS;
+             o.staging_niceness = -21;
+         },
+         "options.staging_niceness: -21, must be at least -20 (FERRY_ERROR_INVALID_ARGUMENT)"},
         {[](ferry_options &o) { o.register_chunk = 4097; },
          "options.register_chunk: 4097, must be a multiple of 4096 (FERRY_ERROR_INVALID_ARGUMENT)"},
         {[](ferry_options &o) { o.staging_bytes = 4095; },

@@ -464,7 +464,7 @@ TEST_F(explanations, a_line_has_room_for_the_longest_shares_of_a_batch) {
     found.max_sms = found.threads = UINT32_MAX;
     for (ferry_batch_share *const share :
          {&found.broadcasts, &found.staged, &found.kernels, &found.batch_calls, &found.singles})
-        *share = {UINT64_MAX, UINT64_MAX, UINT64_MAX};
+        *share = {.copies = UINT64_MAX, .bytes = UINT64_MAX, .predicted_ns = UINT64_MAX, .reserved = 0};
     char line[1024];
     ASSERT_LT(ferry_batch_explanation_format(&found, line, sizeof line), sizeof line);
     EXPECT_NE(

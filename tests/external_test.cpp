@@ -336,14 +336,14 @@ TEST_F(files, parts_beyond_the_memory_are_refused) {
     desc.channels = 4;
     desc.width = desc.height = 200;
     CUmipmappedArray_st *array = nullptr;
-    EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error),
+    EXPECT_EQ(ferry_external_memory_create_array(basic.get(), memory, 0, &desc, 1, &array, &error),
               FERRY_ERROR_OUT_OF_BOUNDS);
     desc.height = 100;
     desc.format = 0x77;
-    EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error),
+    EXPECT_EQ(ferry_external_memory_create_array(basic.get(), memory, 0, &desc, 1, &array, &error),
               FERRY_ERROR_ARRAY_FORMAT);
     desc.flags = 0x4000;
-    EXPECT_EQ(ferry_external_memory_get_array(basic.get(), memory, 0, &desc, 1, &array, &error), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_external_memory_create_array(basic.get(), memory, 0, &desc, 1, &array, &error), FERRY_ERROR_FLAGS);
     EXPECT_EQ(array, nullptr);
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));
 
@@ -371,7 +371,7 @@ TEST_F(files, arrays_of_several_levels_share_the_memory) {
         desc.flags = flags;
         desc.width = desc.height = 64;
         CUmipmappedArray_st *whole = nullptr;
-        ASSERT_OK(ferry_external_memory_get_array(basic.get(), memory, 4096, &desc, 3, &whole, nullptr));
+        ASSERT_OK(ferry_external_memory_create_array(basic.get(), memory, 4096, &desc, 3, &whole, nullptr));
         for (std::uint32_t level = 0; level < 3; ++level) {
             CUarray_st *array = nullptr;
             ASSERT_OK(ferry_mipmapped_array_get_level(basic.get(), whole, level, &array, nullptr));
@@ -451,7 +451,7 @@ struct imported_arrays : counted_files {
     CUmipmappedArray_st *make(CUextMemory_st *memory, std::uint64_t offset = 0) {
         const ferry_array_desc desc = shape();
         CUmipmappedArray_st *made = nullptr;
-        EXPECT_OK(ferry_external_memory_get_array(basic.get(), memory, offset, &desc, 1, &made, nullptr));
+        EXPECT_OK(ferry_external_memory_create_array(basic.get(), memory, offset, &desc, 1, &made, nullptr));
         return made;
     }
     std::int32_t give_up(CUmipmappedArray_st *array, CUstream stream = nullptr) {

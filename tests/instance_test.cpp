@@ -77,7 +77,7 @@ TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_t
         EXPECT_EQ(report.staging, row.staging_in_force);
         const bool stages = row.staging_in_force != FERRY_STAGING_NONE;
         EXPECT_EQ(report.staging_threads, stages ? 3u : 0u);
-        EXPECT_EQ(report.program_threads, 0u);
+        EXPECT_EQ(report.uses_program_threads, 0);
         EXPECT_EQ(report.staging_bytes, stages ? 8u << 20 : 0u);
     }
     driver.hide("cuLibraryLoadData");

@@ -551,6 +551,11 @@ TEST_F(pageable, the_registered_part_of_a_range_is_not_staged) {
 
 // ---- Options -----------------------------------------------------------------------------------------------------
 
+void set_niceness(ferry_options &options, std::int32_t niceness) {
+    options.staging_priority = FERRY_STAGING_PRIORITY_NICENESS;
+    options.staging_niceness = niceness;
+}
+
 TEST_F(pageable, wrong_options_are_refused_by_name) {
     const std::int32_t processors[] = {0, -1}, one = 0;
     const struct {
@@ -560,8 +565,11 @@ TEST_F(pageable, wrong_options_are_refused_by_name) {
         {[](ferry_options &options) { options.staging = 3; }, FERRY_FIELD_STAGING},
         {[](ferry_options &options) { options.staging = -1; }, FERRY_FIELD_STAGING},
         {[](ferry_options &options) { options.staging_threads = 65; }, FERRY_FIELD_STAGING_THREADS},
-        {[](ferry_options &options) { options.staging_priority = 21; }, FERRY_FIELD_STAGING_PRIORITY},
-        {[](ferry_options &options) { options.staging_priority = -21; }, FERRY_FIELD_STAGING_PRIORITY},
+        {[](ferry_options &options) { options.staging_priority = 3; }, FERRY_FIELD_STAGING_PRIORITY},
+        {[](ferry_options &options) { options.staging_priority = -1; }, FERRY_FIELD_STAGING_PRIORITY},
+        {[](ferry_options &options) { options.staging_niceness = 1; }, FERRY_FIELD_STAGING_NICENESS},
+        {[](ferry_options &options) { set_niceness(options, 20); }, FERRY_FIELD_STAGING_NICENESS},
+        {[](ferry_options &options) { set_niceness(options, -21); }, FERRY_FIELD_STAGING_NICENESS},
         {[](ferry_options &options) { options.staging_bytes = 4095; }, FERRY_FIELD_STAGING_BYTES},
         {[](ferry_options &options) { options.staging_bytes = (1ull << 30) + 1; }, FERRY_FIELD_STAGING_BYTES},
         {[](ferry_options &options) { options.staging_cpu_count = 1; }, FERRY_FIELD_STAGING_CPU_COUNT},
@@ -600,7 +608,7 @@ TEST_F(pageable, options_choose_the_threads_and_the_ring_size) {
         [](ferry_options &options) { options.staging_bytes = 4096; },
         [](ferry_options &options) { options.staging_bytes = 0; },
         [](ferry_options &options) { options.staging = FERRY_STAGING_AT_OPEN; },
-        [](ferry_options &options) { options.staging_priority = 5; },
+        [](ferry_options &options) { set_niceness(options, 5); },
         [&](ferry_options &options) { options.staging_cpus = processors, options.staging_cpu_count = 2; },
         [](ferry_options &options) { options.staging_numa = FERRY_NUMA_NODE; },
         [&](ferry_options &options) { options.submit = program_threads::submit, options.submit_user = &own; },
@@ -1310,7 +1318,7 @@ TEST_F(pageable, staging_threads_run_with_the_settings_of_the_process_whichever_
     expected.policy = SCHED_OTHER;
     ferry_options options = small();
     options.staging_threads = 0;
-    options.staging_priority = FERRY_PRIORITY_OF_PROCESS;
+    options.staging_priority = FERRY_STAGING_PRIORITY_OF_PROCESS;
     open(options);
     ferry_report report = {};
     report.struct_size = sizeof report;
@@ -1364,29 +1372,39 @@ scheduling scheduling_of(pid_t thread) {
     EXPECT_EQ(syscall(SYS_sched_getattr, thread, &found, sizeof found, 0), 0);
     return found;
 }
-TEST_F(pageable, staging_threads_run_soon_after_they_wake_by_default) {
+scheduling granted_for(std::int32_t lowest_niceness) {
     scheduling granted;
     std::thread([&] {
-        for (int niceness = -20; niceness < 20 && setpriority(PRIO_PROCESS, 0, niceness) != 0; ++niceness) {
+        for (int niceness = lowest_niceness; niceness < 20 && setpriority(PRIO_PROCESS, 0, niceness) != 0; ++niceness) {
         }
         scheduling wanted = scheduling_of(0);
         wanted.slice_ns = 100'000;
         syscall(SYS_sched_setattr, 0, &wanted, 0);
         granted = scheduling_of(0);
     }).join();
-    open(small());
-    const bytes host = random_bytes(300'000, 1);
-    const device_memory device(host.size());
-    ASSERT_OK(copy_async(device, at(host), host.size()));
-    ASSERT_OK(raw().cuStreamSynchronize(stream));
-    EXPECT_TRUE(within_ten_seconds([&] { // until all of them have started
-        const std::vector<pid_t> threads = threads_named("ferry-staging");
-        return threads.size() == staging_of(counted).threads &&
-               std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
-                   const scheduling found = scheduling_of(thread);
-                   return found.niceness == granted.niceness && found.slice_ns == granted.slice_ns;
-               });
-    }));
+    return granted;
+}
+TEST_F(pageable, staging_threads_run_soon_after_they_wake_by_default_and_have_the_niceness_that_the_options_name) {
+    ferry_options with_0 = small(), with_5 = small();
+    set_niceness(with_0, 0);
+    set_niceness(with_5, 5);
+    for (const auto &[options, niceness] : {std::pair{small(), -20}, {with_0, 0}, {with_5, 5}}) {
+        SCOPED_TRACE(niceness);
+        const scheduling granted = granted_for(niceness);
+        open(options);
+        const bytes host = random_bytes(300'000, 1);
+        const device_memory device(host.size());
+        ASSERT_OK(copy_async(device, at(host), host.size()));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_TRUE(within_ten_seconds([&] { // until all of them have started
+            const std::vector<pid_t> threads = threads_named("ferry-staging");
+            return threads.size() == staging_of(counted).threads &&
+                   std::all_of(threads.begin(), threads.end(), [&](pid_t thread) {
+                       const scheduling found = scheduling_of(thread);
+                       return found.niceness == granted.niceness && found.slice_ns == granted.slice_ns;
+                   });
+        }));
+    }
 }
 
 #endif

@@ -18,7 +18,7 @@ ferry_peer_info ask(ferry_instance *instance, int device, int peer) {
     return info;
 }
 
-std::uint32_t failed_peers(const ferry_instance *instance) {
+std::uint32_t failed_peers(ferry_instance *instance) {
     ferry_report report = {};
     report.struct_size = sizeof report;
     EXPECT_OK(ferry_instance_get_report(instance, &report, nullptr));
@@ -261,13 +261,13 @@ protected:
         if (basic) ferry_test::TearDown();
     }
     static void expect_no_rates(const ferry_peer_info &info) {
-        EXPECT_EQ(info.direct_rate, 0u);
-        EXPECT_EQ(info.bounce_rate, 0u);
-        EXPECT_EQ(info.relay_rate, 0u);
+        EXPECT_EQ(info.direct_mb_per_s, 0u);
+        EXPECT_EQ(info.bounce_mb_per_s, 0u);
+        EXPECT_EQ(info.relay_mb_per_s, 0u);
         EXPECT_EQ(info.relay_fixed_ns, 0u);
         EXPECT_EQ(info.direct_fixed_ns, 0u);
-        EXPECT_EQ(info.link_to_rate, 0u);
-        EXPECT_EQ(info.link_from_rate, 0u);
+        EXPECT_EQ(info.link_to_mb_per_s, 0u);
+        EXPECT_EQ(info.link_from_mb_per_s, 0u);
     }
     // Returns whether device 0's context can access the memory of device 1.
     static bool reaches() {
@@ -289,15 +289,15 @@ TEST_F(calibrated_pairs, rates_are_reported_for_what_the_pair_offers_and_for_no_
     EXPECT_LT(took, std::chrono::seconds(on_software_driver() ? 30 : 2));
     const ferry_peer_info info = ask(basic.get(), 0, 1);
     EXPECT_EQ(info.probe != FERRY_PROBE_NOT_RUN, info.driver_can_access) << "the probe runs first";
-    EXPECT_EQ(info.direct_rate > 0, info.can_access);
-    for (const std::uint32_t rate : {info.bounce_rate, info.relay_rate}) {
+    EXPECT_EQ(info.direct_mb_per_s > 0, info.can_access);
+    for (const std::uint32_t rate : {info.bounce_mb_per_s, info.relay_mb_per_s}) {
         EXPECT_GT(rate, 10u) << "10 MB/s";
         EXPECT_LT(rate, 1'000'000u) << "1 TB/s";
     }
     EXPECT_GT(info.relay_fixed_ns, 0u);
     EXPECT_EQ(info.direct_fixed_ns > 0, info.can_access);
     const bool has_kernels = raw().cuLibraryLoadData && raw().cuLaunchKernel;
-    for (const std::uint32_t rate : {info.link_to_rate, info.link_from_rate}) {
+    for (const std::uint32_t rate : {info.link_to_mb_per_s, info.link_from_mb_per_s}) {
         EXPECT_EQ(rate > 0, info.can_access && has_kernels);
         EXPECT_LT(rate, 1'000'000u) << "1 TB/s";
     }
@@ -312,15 +312,15 @@ TEST_F(calibrated_pairs, links_are_not_measured_without_kernels) {
     const instance_owner instance = open_or_fail(options);
     ASSERT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
     const ferry_peer_info info = ask(instance.get(), 0, 1);
-    EXPECT_EQ(info.direct_rate > 0, info.can_access);
-    EXPECT_EQ(info.link_to_rate, 0u);
-    EXPECT_EQ(info.link_from_rate, 0u);
+    EXPECT_EQ(info.direct_mb_per_s > 0, info.can_access);
+    EXPECT_EQ(info.link_to_mb_per_s, 0u);
+    EXPECT_EQ(info.link_from_mb_per_s, 0u);
 }
 
 TEST_F(calibrated_pairs, a_caller_whose_struct_has_no_rates_gets_the_fields_that_it_knows) {
     ASSERT_OK(ferry_peer_calibrate(basic.get(), 0, 1, nullptr));
     ferry_peer_info info = {};
-    info.struct_size = offsetof(ferry_peer_info, direct_rate);
+    info.struct_size = offsetof(ferry_peer_info, direct_mb_per_s);
     ASSERT_OK(ferry_peer_get_info(basic.get(), 0, 1, &info, nullptr));
     EXPECT_EQ(info.peer, 1);
     expect_no_rates(info);
@@ -374,8 +374,8 @@ TEST_F(calibrated_pairs, calibrations_on_several_threads_all_succeed) {
         threads.emplace_back([this, i] { EXPECT_OK(ferry_peer_calibrate(basic.get(), i % 2, 1 - i % 2, nullptr)); });
     for (std::thread &thread : threads)
         thread.join();
-    EXPECT_GT(ask(basic.get(), 0, 1).bounce_rate, 0u);
-    EXPECT_GT(ask(basic.get(), 1, 0).bounce_rate, 0u);
+    EXPECT_GT(ask(basic.get(), 0, 1).bounce_mb_per_s, 0u);
+    EXPECT_GT(ask(basic.get(), 1, 0).bounce_mb_per_s, 0u);
 }
 
 // What the driver calls access may move nothing: no rate of such a link is of any use.
@@ -387,9 +387,9 @@ TEST_F(calibrated_pairs, a_pair_that_loses_data_is_measured_without_access) {
     EXPECT_OK(ferry_peer_calibrate(instance.get(), 0, 1, nullptr));
     const ferry_peer_info info = ask(instance.get(), 0, 1);
     EXPECT_EQ(info.probe, FERRY_PROBE_FAILED);
-    EXPECT_EQ(info.direct_rate, 0u);
-    EXPECT_GT(info.bounce_rate, 0u);
-    EXPECT_GT(info.relay_rate, 0u);
+    EXPECT_EQ(info.direct_mb_per_s, 0u);
+    EXPECT_GT(info.bounce_mb_per_s, 0u);
+    EXPECT_GT(info.relay_mb_per_s, 0u);
 }
 
 TEST_F(calibrated_pairs, a_calibration_works_with_less_memory) {

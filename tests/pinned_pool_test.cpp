@@ -25,7 +25,7 @@ using pool_owner = std::unique_ptr<ferry_pinned_pool, destroy_pool>;
 pool_owner new_pool(ferry_instance *instance, std::uint64_t limit = 0) {
     ferry_pinned_pool_options options = {};
     options.struct_size = sizeof options;
-    options.limit = limit;
+    options.max_size = limit;
     ferry_pinned_pool *pool = nullptr;
     ferry_error_info error = new_error();
     EXPECT_OK(ferry_pinned_pool_create(instance, &options, &pool, &error)) << describe(error);
@@ -665,7 +665,7 @@ struct typical_use {
     std::int32_t create(ferry_instance *instance) {
         ferry_pinned_pool_options options = {};
         options.struct_size = sizeof options;
-        options.limit = 2 * large;
+        options.max_size = 2 * large;
         return ferry_pinned_pool_create(instance, &options, &pool, nullptr);
     }
     std::int32_t free_on(void *&block, CUstream stream) {

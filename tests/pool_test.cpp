@@ -654,8 +654,8 @@ TEST_F(pools, nulls_are_refused) {
     EXPECT_EQ(ferry_pool_set_attributes(it, pool, &attributes, nullptr), FERRY_ERROR_ABI_MISMATCH);
 }
 
-// ferry did not make this pool, and the pool is not current anywhere. So ferry finds its location by allocating one
-// byte.
+// ferry did not make these pools, and they are not current anywhere. Their location is not reported, because ferry would
+// have to allocate from them. Allocations and access need it, and do allocate a byte.
 TEST_F(pools, pools_of_the_program_work_everywhere) {
     fault_driver driver(raw_entry_points());
     const instance_owner counted = open_or_fail(driver.options());
@@ -671,16 +671,22 @@ TEST_F(pools, pools_of_the_program_work_everywhere) {
         ASSERT_OK(raw().cuMemPoolCreate(&pool, &props));
         driver.reset_counts();
         const ferry_pool_info info = info_of(counted.get(), pool);
-        EXPECT_EQ(info.location, on_device ? FERRY_LOCATION_DEVICE : FERRY_LOCATION_HOST);
-        EXPECT_EQ(info.index, location.id);
+        EXPECT_EQ(info.location, FERRY_LOCATION_UNKNOWN);
+        EXPECT_EQ(info.index, -1);
         EXPECT_EQ(info.is_default, 0);
-        EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 1);
-        EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
-        EXPECT_EQ(driver.calls("cuStreamCreateWithPriority"), 1);
-        EXPECT_EQ(driver.calls("cuStreamDestroy"), 1);
+        EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0);
+        std::int32_t access = -1;
+        EXPECT_OK(ferry_pool_get_access(counted.get(), pool, 0, &access, nullptr));
+        EXPECT_EQ(access, on_device && last == 0 ? FERRY_ACCESS_READ_WRITE : FERRY_ACCESS_NONE);
+        driver.reset_counts();
+        EXPECT_OK(ferry_pool_set_access(counted.get(), pool, last, FERRY_ACCESS_READ_WRITE, nullptr));
+        EXPECT_GE(driver.calls("cuMemAllocFromPoolAsync"), 1);
+        EXPECT_EQ(driver.calls("cuMemFreeAsync"), driver.calls("cuMemAllocFromPoolAsync"));
+        EXPECT_EQ(driver.calls("cuStreamDestroy"), driver.calls("cuStreamCreateWithPriority"));
         if (on_device) {
             ASSERT_OK(raw().cuDeviceSetMemPool(last, pool));
             driver.reset_counts();
+            EXPECT_EQ(info_of(counted.get(), pool).location, FERRY_LOCATION_DEVICE);
             EXPECT_EQ(info_of(counted.get(), pool).index, last);
             EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0) << "the location of a current pool is known";
         }
@@ -1053,7 +1059,6 @@ TEST_F(pools, a_driver_without_the_entry_points_is_reported_and_everything_else_
         ferry_pool_set_current(it, 0, 0, pool, nullptr),
         ferry_pool_alloc_async(it, pool, 64, *stream, &address, nullptr),
         ferry_pool_alloc_async(it, pool, 64, nullptr, &address, nullptr),
-        ferry_pool_get_info(it, pool, &info, nullptr),
         ferry_pool_get_attributes(it, pool, &attributes, nullptr),
         ferry_pool_set_attributes(it, pool, &attributes, nullptr),
         ferry_pool_get_stats(it, pool, &stats, nullptr),
@@ -1066,6 +1071,8 @@ TEST_F(pools, a_driver_without_the_entry_points_is_reported_and_everything_else_
         EXPECT_EQ(status, FERRY_ERROR_UNSUPPORTED) << &status - statuses;
     EXPECT_EQ(address, 0u);
     EXPECT_EQ(access, 0);
+    EXPECT_OK(ferry_pool_get_info(it, pool, &info, nullptr));
+    EXPECT_EQ(info.location, FERRY_LOCATION_UNKNOWN);
     expect_context_kept();
     const std::uint64_t other = take(pool, 64);
     synchronize();

@@ -338,8 +338,9 @@ TEST_F(profiles_of_pairs, every_calibrated_pair_is_saved_and_loaded) {
         const ferry_peer_info info = info_of(first.get(), device, peer);
         std::ostringstream line;
         line << "pair " << address_of(first.get(), device) << ' ' << address_of(first.get(), peer) << ' '
-             << info.direct_rate << ' ' << info.direct_fixed_ns << ' ' << info.bounce_rate << ' ' << info.relay_rate
-             << ' ' << info.relay_fixed_ns << ' ' << info.link_to_rate << ' ' << info.link_from_rate << '\n';
+             << info.direct_mb_per_s << ' ' << info.direct_fixed_ns << ' ' << info.bounce_mb_per_s << ' '
+             << info.relay_mb_per_s << ' ' << info.relay_fixed_ns << ' ' << info.link_to_mb_per_s << ' '
+             << info.link_from_mb_per_s << '\n';
         lines += line.str();
     }
     const std::string text = saved(first.get());
@@ -350,8 +351,8 @@ TEST_F(profiles_of_pairs, every_calibrated_pair_is_saved_and_loaded) {
     for (const auto &[device, peer] : {std::pair{0, 1}, std::pair{1, 0}}) {
         const ferry_peer_info measured = info_of(first.get(), device, peer),
                               loaded = info_of(second.get(), device, peer);
-        EXPECT_EQ(loaded.bounce_rate, measured.bounce_rate);
-        EXPECT_EQ(loaded.link_from_rate, measured.link_from_rate);
+        EXPECT_EQ(loaded.bounce_mb_per_s, measured.bounce_mb_per_s);
+        EXPECT_EQ(loaded.link_from_mb_per_s, measured.link_from_mb_per_s);
     }
     // A text without pairs, such as one that was saved before, leaves them.
     const std::string alone = saved(open_or_fail(options_under_test()).get());
@@ -390,8 +391,8 @@ TEST_F(profiles_of_pairs, copies_are_relayed_where_measurements_of_the_pair_show
     ASSERT_OK(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr));
     const ferry_peer_info info = info_of(ferry.get());
     const ferry_explanation measured = explain();
-    EXPECT_GE(measured.relay_ns, info.relay_fixed_ns + size * 1000 / info.relay_rate);
-    EXPECT_GE(measured.driver_ns, size * 1000 / info.bounce_rate);
+    EXPECT_GE(measured.relay_ns, info.relay_fixed_ns + size * 1000 / info.relay_mb_per_s);
+    EXPECT_GE(measured.driver_ns, size * 1000 / info.bounce_mb_per_s);
     EXPECT_EQ(measured.route == FERRY_ROUTE_RELAYED,
               static_cast<double>(measured.relay_ns) * 1.05 < static_cast<double>(measured.driver_ns));
 
@@ -452,8 +453,8 @@ TEST_F(profiles_of_pairs, a_failed_calibration_of_a_pair_changes_nothing) {
             EXPECT_EQ(ferry_peer_calibrate(ferry.get(), 0, 1, nullptr), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
             faults.heal();
             EXPECT_EQ(saved(ferry.get()), before);
-            EXPECT_EQ(info_of(ferry.get()).bounce_rate, 0u);
-            EXPECT_EQ(info_of(ferry.get()).relay_rate, 0u);
+            EXPECT_EQ(info_of(ferry.get()).bounce_mb_per_s, 0u);
+            EXPECT_EQ(info_of(ferry.get()).relay_mb_per_s, 0u);
             EXPECT_EQ(faults.live_objects().size(), objects);
             expect_memory_is_back(free_before);
             CUcontext now = nullptr;
@@ -569,7 +570,7 @@ TEST_F(profiles, copies_continue_while_profiles_change) {
     ferry_place_host_pitched(&source, rows.data(), 8, 0);
     ferry_place_device_pitched(&destination, 0, memory, 4, 0);
     ferry_copy_desc copy;
-    ferry_copy_desc_init(&copy, &destination, &source, 4, 512, 1);
+    ferry_copy_desc_set(&copy, &source, &destination, 4, 512, 1);
     do
         ASSERT_OK(ferry_copy(ferry.get(), &copy, nullptr, nullptr));
     while (!is_over);

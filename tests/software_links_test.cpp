@@ -366,10 +366,10 @@ TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_l
         ASSERT_EQ(ferry_peer_calibrate(ferry_, 0, 1, nullptr), FERRY_SUCCESS);
         const ferry_peer_info info = info_of(0, 1);
         EXPECT_EQ(info.probe, probe);
-        EXPECT_EQ(info.direct_rate > 0, probe == FERRY_PROBE_PASSED);
-        EXPECT_EQ(info.link_to_rate > 0, probe == FERRY_PROBE_PASSED);
-        EXPECT_GT(info.bounce_rate, 0u);
-        EXPECT_GT(info.relay_rate, 0u);
+        EXPECT_EQ(info.direct_mb_per_s > 0, probe == FERRY_PROBE_PASSED);
+        EXPECT_EQ(info.link_to_mb_per_s > 0, probe == FERRY_PROBE_PASSED);
+        EXPECT_GT(info.bounce_mb_per_s, 0u);
+        EXPECT_GT(info.relay_mb_per_s, 0u);
         EXPECT_GT(info.relay_fixed_ns, 0u);
         expect_copies(make_end(0), make_end(1),
                       true); // no access is left behind, which would lose them over lossy links
@@ -378,10 +378,10 @@ TEST_F(software_links, calibrations_measure_copies_with_access_only_over_sound_l
     open(device_links::pairs, 3);
     for (const int peer : {1, 2})
         ASSERT_EQ(ferry_peer_calibrate(ferry_, 0, peer, nullptr), FERRY_SUCCESS);
-    EXPECT_GT(info_of(0, 1).direct_rate, 0u);
-    EXPECT_EQ(info_of(0, 2).direct_rate, 0u);
-    EXPECT_GT(info_of(0, 2).bounce_rate, 0u);
-    EXPECT_EQ(info_of(1, 2).bounce_rate, 0u) << "not calibrated";
+    EXPECT_GT(info_of(0, 1).direct_mb_per_s, 0u);
+    EXPECT_EQ(info_of(0, 2).direct_mb_per_s, 0u);
+    EXPECT_GT(info_of(0, 2).bounce_mb_per_s, 0u);
+    EXPECT_EQ(info_of(1, 2).bounce_mb_per_s, 0u) << "not calibrated";
 }
 
 TEST_F(software_links, copies_without_access_arrive_whatever_the_links) {

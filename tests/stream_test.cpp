@@ -153,8 +153,8 @@ TEST_F(streams, work_on_a_thread_without_a_context) {
     CUstream_st *const stream = new_stream(0);
     CUevent_st *const event = new_event();
     std::int32_t done = 0;
-    CUstream_st *const defaults[] = {nullptr, reinterpret_cast<CUstream_st *>(FERRY_STREAM_LEGACY),
-                                     reinterpret_cast<CUstream_st *>(FERRY_STREAM_PER_THREAD), stream};
+    CUstream_st *const defaults[] = {nullptr, reinterpret_cast<CUstream_st *>(FERRY_DEFAULT_STREAM_LEGACY),
+                                     reinterpret_cast<CUstream_st *>(FERRY_DEFAULT_STREAM_PER_THREAD), stream};
     for (CUstream_st *const each : defaults) {
         EXPECT_OK(ferry_event_record(basic.get(), event, each, nullptr));
         EXPECT_OK(ferry_stream_wait_event(basic.get(), each, event, nullptr));
@@ -335,7 +335,7 @@ TEST_F(streams, refuse_bad_arguments) {
     EXPECT_EQ(ferry_stream_notify(basic.get(), nullptr, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_OK(ferry_stream_destroy(basic.get(), nullptr, nullptr));
     EXPECT_OK(ferry_event_destroy(basic.get(), nullptr, nullptr));
-    for (const std::uintptr_t reserved : {FERRY_STREAM_LEGACY, FERRY_STREAM_PER_THREAD})
+    for (const std::uintptr_t reserved : {FERRY_DEFAULT_STREAM_LEGACY, FERRY_DEFAULT_STREAM_PER_THREAD})
         EXPECT_EQ(ferry_stream_destroy(basic.get(), reinterpret_cast<CUstream_st *>(reserved), nullptr),
                   FERRY_ERROR_INVALID_ARGUMENT);
 }

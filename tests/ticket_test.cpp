@@ -264,7 +264,7 @@ TEST_F(tickets, no_stream_waits_for_a_ticket_of_a_destroyed_context) {
     ferry_ticket *ticket = nullptr;
     {
         const made_current in(own);
-        ticket = of_stream(reinterpret_cast<CUstream>(std::uintptr_t{FERRY_STREAM_PER_THREAD}));
+        ticket = of_stream(reinterpret_cast<CUstream>(std::uintptr_t{FERRY_DEFAULT_STREAM_PER_THREAD}));
         ASSERT_OK(raw().cuCtxSynchronize());
     }
     ASSERT_OK(ferry_context_destroy(counted.get(), own, nullptr));

@@ -996,13 +996,13 @@ namespace Ferry
         }
 
         /// <summary>An image in its optimal layout that was bound at `offset`.</summary>
-        public FerryMipmappedArray GetArray(long offset, ArrayDesc desc, int levels = 1)
+        public FerryMipmappedArray CreateArray(long offset, ArrayDesc desc, int levels = 1)
         {
             using (new Hold(Handle))
             {
                 IntPtr array;
                 desc.StructSize = ArrayDesc.SizeOf;
-                Calls.Check(Native.ferry_external_memory_get_array(Handle.Instance.Pointer, Handle.Pointer,
+                Calls.Check(Native.ferry_external_memory_create_array(Handle.Instance.Pointer, Handle.Pointer,
                     Number.Of(offset, "offset"), &desc, (uint)Number.Of(levels, "levels"), &array, Calls.Error));
                 return new FerryMipmappedArray(new ObjectHandle(Handle.Instance, "FerryMipmappedArray", array,
                                                                 Native.ferry_mipmapped_array_destroy, Handle), device);
@@ -1919,7 +1919,7 @@ namespace Ferry
         /// rejected, because their context depends on the call.</summary>
         public FerryStream WrapStream(IntPtr stream)
         {
-            if ((ulong)(long)stream <= Constants.StreamPerThread)
+            if ((ulong)(long)stream <= Constants.DefaultStreamPerThread)
                 throw new ArgumentException("a default stream", "stream");
             using (new Hold(handle)) return new FerryStream(new ObjectHandle(handle, "FerryStream", stream, null));
         }

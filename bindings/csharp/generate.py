@@ -23,7 +23,7 @@ ENUM_NAMES = {"FERRY_ERROR": "Status", "FERRY_STATUS": "StatusTraits", "FERRY_KI
               "FERRY_LOG": "LogLevel", "FERRY_MEMORY": "MemoryKind", "FERRY_FORMAT": "ArrayFormat",
               "FERRY_IPC": "IpcKind", "FERRY_HANDLE": "HandleTypes", "FERRY_EXTERNAL": "ExternalMemoryType",
               "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_SEMAPHORE": "ExternalSemaphoreType",
-              "FERRY_STREAM_NON_BLOCKING": "StreamFlags"}
+              "FERRY_STREAM": "StreamFlags"}
 SCALARS = {"void": "void", "char": "byte", "uint8_t": "byte", "int32_t": "int", "uint32_t": "uint", "int64_t": "long",
            "uint64_t": "ulong", "float": "float"}
 KEYWORDS = {"event", "params", "checked", "object", "string", "in", "out", "ref", "base", "lock", "fixed"}

@@ -287,6 +287,7 @@ const (
 	FieldPriority        Field = 60
 	FieldSourceOrder     Field = 61
 	FieldMaxSMs          Field = 62
+	FieldStagingNiceness Field = 63
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -377,9 +378,14 @@ const (
 	NUMANode   NUMA = 2 // on node number `numa_node`
 )
 
-// FERRY_PRIORITY_OF_PROCESS
+// StagingPriority is one of the constants FERRY_STAGING_PRIORITY_*.
+type StagingPriority int32
+
+// FERRY_STAGING_PRIORITY_*
 const (
-	PriorityOfProcess = 20
+	StagingPriorityHighest   StagingPriority = 0 // -20, or the lowest that the system grants
+	StagingPriorityOfProcess StagingPriority = 1 // that of the main thread
+	StagingPriorityNiceness  StagingPriority = 2 // staging_niceness
 )
 
 // LogLevel is one of the constants FERRY_LOG_*.
@@ -435,16 +441,16 @@ const (
 	HandleFabric   HandleTypes = 8
 )
 
-// FERRY_STREAM_*
+// FERRY_DEFAULT_STREAM_*
 const (
-	StreamLegacy    = 1
-	StreamPerThread = 2
+	DefaultStreamLegacy    = 1
+	DefaultStreamPerThread = 2
 )
 
-// StreamFlags is 0 or FERRY_STREAM_NON_BLOCKING.
+// StreamFlags is any combination of the constants FERRY_STREAM_*.
 type StreamFlags uint32
 
-// FERRY_STREAM_NON_BLOCKING
+// FERRY_STREAM_*
 const (
 	StreamNonBlocking StreamFlags = 1 // not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
 )
@@ -580,9 +586,10 @@ type Location int32
 
 // FERRY_LOCATION_*
 const (
-	LocationDevice   Location = 0 // on a device
-	LocationHost     Location = 1 // in host memory
-	LocationHostNUMA Location = 2 // in host memory on a NUMA node
+	LocationUnknown  Location = -1 // not known; ferry_pool_get_info reports it
+	LocationDevice   Location = 0  // on a device
+	LocationHost     Location = 1  // in host memory
+	LocationHostNUMA Location = 2  // in host memory on a NUMA node
 )
 
 // Access is one of the constants FERRY_ACCESS_*.

@@ -80,7 +80,7 @@ func Example_frameLoop() {
 	defer f.Close()
 	stream := value(f.NewStream(0, ferry.StreamNonBlocking, 0))
 	defer stream.Destroy()
-	pool := value(f.NewPinnedPool(ferry.PinnedPoolOptions{Limit: 1 << 20}))
+	pool := value(f.NewPinnedPool(ferry.PinnedPoolOptions{MaxSize: 1 << 20}))
 	defer pool.Destroy()
 	texture := value(f.NewArray(0, ferry.ArrayDesc{Format: ferry.FormatUint32, Channels: 1, Width: 64, Height: 64}))
 	defer texture.Destroy()

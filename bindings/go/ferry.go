@@ -72,7 +72,8 @@ type Options struct {
 	Staging         Staging
 	StagingThreads  uint32
 	StagingCPUs     []int32
-	StagingPriority int
+	StagingPriority StagingPriority
+	StagingNiceness int // of StagingPriorityNiceness
 	StagingNUMA     NUMA
 	StagingNUMANode int
 	StagingBytes    uint64
@@ -101,7 +102,8 @@ func Open(options Options) (*Instance, error) {
 		staging:           C.int32_t(options.Staging),
 		staging_threads:   C.uint32_t(options.StagingThreads),
 		staging_cpu_count: C.uint32_t(number(len(options.StagingCPUs))),
-		staging_priority:  number(options.StagingPriority),
+		staging_priority:  C.int32_t(options.StagingPriority),
+		staging_niceness:  number(options.StagingNiceness),
 		staging_numa:      C.int32_t(options.StagingNUMA),
 		staging_numa_node: number(options.StagingNUMANode),
 		staging_bytes:     C.uint64_t(options.StagingBytes),

@@ -658,7 +658,7 @@ func TestPinnedMemoryHasTypes(t *testing.T) {
 func TestPinnedPoolsReuseBlocksInStreamOrder(t *testing.T) {
 	f := open(t)
 	s := stream(t, f)
-	pool, err := f.NewPinnedPool(PinnedPoolOptions{Limit: 1 << 20})
+	pool, err := f.NewPinnedPool(PinnedPoolOptions{MaxSize: 1 << 20})
 	made(t, pool, err, (*PinnedPool).Destroy)
 	to := device(t, f, 1000)
 	for i := 0; i < 100; i++ {

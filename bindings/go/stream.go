@@ -26,10 +26,10 @@ func (f *Instance) NewStream(device int, flags StreamFlags, priority int) (*Stre
 }
 
 // LegacyStream returns the legacy default stream. Its context depends on the thread: see Threads above.
-func (f *Instance) LegacyStream() *Stream { return f.ForeignStream(StreamLegacy) }
+func (f *Instance) LegacyStream() *Stream { return f.ForeignStream(DefaultStreamLegacy) }
 
 // PerThreadStream returns the default stream of the calling thread: only for goroutines that are locked to a thread.
-func (f *Instance) PerThreadStream() *Stream { return f.ForeignStream(StreamPerThread) }
+func (f *Instance) PerThreadStream() *Stream { return f.ForeignStream(DefaultStreamPerThread) }
 
 // ForeignStream makes a Stream of a CUstream or cudaStream_t that the program created and destroys.
 func (f *Instance) ForeignStream(handle uintptr) *Stream {

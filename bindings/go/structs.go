@@ -8,38 +8,38 @@ import "unsafe"
 
 // Report is ferry_report. What ferry_open found.
 type Report struct {
-	Driver         Driver // FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use
-	DriverVersion  int    // the CUDA version it supports: 1000 * major + 10 * minor
-	DeviceCount    int
-	FallbackReason Status  // a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0
-	MissingCount   uint32  // optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point
-	Checks         Checks  // FERRY_CHECKS_* in force
-	FailedPeers    uint32  // ordered pairs of devices between which a probe has lost data so far
-	Kernels        Kernels // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
-	KernelsLoaded  bool    // the driver has loaded them
-	KernelContexts uint32  // contexts in which they are loaded; 16 at most are counted
-	Staging        Staging // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream.
-	StagingThreads uint32  // the maximum that copies of a device keep busy; see ferry_staging_info for all
-	ProgramThreads bool    // those are the program's, by ferry_options.submit
-	StagingBytes   uint64  // the intended size of each staging buffer
+	Driver             Driver // FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use
+	DriverVersion      int    // the CUDA version it supports: 1000 * major + 10 * minor
+	DeviceCount        int
+	FallbackReason     Status  // a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0
+	MissingCount       uint32  // optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point
+	Checks             Checks  // FERRY_CHECKS_* in force
+	FailedPeers        uint32  // ordered pairs of devices between which a probe has lost data so far
+	Kernels            Kernels // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
+	KernelsLoaded      bool    // the driver has loaded them
+	KernelContexts     uint32  // contexts in which they are loaded; 16 at most are counted
+	Staging            Staging // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream.
+	StagingThreads     uint32  // the maximum that copies of a device keep busy; see ferry_staging_info for all
+	UsesProgramThreads bool    // those are the program's, by ferry_options.submit
+	StagingBytes       uint64  // the intended size of each staging buffer
 }
 
 func newReport(c *C.ferry_report) Report {
 	return Report{
-		Driver:         Driver(c.driver),
-		DriverVersion:  int(c.driver_version),
-		DeviceCount:    int(c.device_count),
-		FallbackReason: Status(c.fallback_reason),
-		MissingCount:   uint32(c.missing_count),
-		Checks:         Checks(c.checks),
-		FailedPeers:    uint32(c.failed_peers),
-		Kernels:        Kernels(c.kernels),
-		KernelsLoaded:  c.kernels_loaded != 0,
-		KernelContexts: uint32(c.kernel_contexts),
-		Staging:        Staging(c.staging),
-		StagingThreads: uint32(c.staging_threads),
-		ProgramThreads: c.program_threads != 0,
-		StagingBytes:   uint64(c.staging_bytes),
+		Driver:             Driver(c.driver),
+		DriverVersion:      int(c.driver_version),
+		DeviceCount:        int(c.device_count),
+		FallbackReason:     Status(c.fallback_reason),
+		MissingCount:       uint32(c.missing_count),
+		Checks:             Checks(c.checks),
+		FailedPeers:        uint32(c.failed_peers),
+		Kernels:            Kernels(c.kernels),
+		KernelsLoaded:      c.kernels_loaded != 0,
+		KernelContexts:     uint32(c.kernel_contexts),
+		Staging:            Staging(c.staging),
+		StagingThreads:     uint32(c.staging_threads),
+		UsesProgramThreads: c.uses_program_threads != 0,
+		StagingBytes:       uint64(c.staging_bytes),
 	}
 }
 
@@ -124,10 +124,10 @@ type Explanation struct {
 	Synchronises      bool       // ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
 	DriverCall        string     // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
 	ContextDevice     int        // the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
-	SourceMemory      MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill
-	SourceDevice      int        // where device or array memory lies; -1 otherwise
-	DestinationMemory MemoryKind // FERRY_MEMORY_*
-	DestinationDevice int
+	DestinationMemory MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
+	DestinationDevice int        // where device or array memory lies; -1 otherwise
+	SourceMemory      MemoryKind // FERRY_MEMORY_*, likewise; NONE for a fill
+	SourceDevice      int
 	Calls             uint32 // of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none
 	Width             uint64 // the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded
 	Height            uint64
@@ -159,10 +159,10 @@ func newExplanation(c *C.ferry_explanation) Explanation {
 		Synchronises:      c.synchronises != 0,
 		DriverCall:        C.GoString(&c.driver_call[0]),
 		ContextDevice:     int(c.context_device),
-		SourceMemory:      MemoryKind(c.source_memory),
-		SourceDevice:      int(c.source_device),
 		DestinationMemory: MemoryKind(c.destination_memory),
 		DestinationDevice: int(c.destination_device),
+		SourceMemory:      MemoryKind(c.source_memory),
+		SourceDevice:      int(c.source_device),
 		Calls:             uint32(c.calls),
 		Width:             uint64(c.width),
 		Height:            uint64(c.height),
@@ -190,7 +190,7 @@ func newExplanation(c *C.ferry_explanation) Explanation {
 	}
 }
 
-// BatchShare is ferry_batch_share. The copies of a batch that go one way. Copies of width 0 do not count, merged neighbours count as one, and a copy that is cut at the end of an allocation or registration counts as its parts.
+// BatchShare is ferry_batch_share. The copies of a batch that go one way. Copies of width 0 do not count, merged neighbours count as one, and a copy that is cut at the end of an allocation or registration counts as its parts. It never grows: later versions give `reserved` a name.
 type BatchShare struct {
 	Copies      uint64
 	Bytes       uint64
@@ -215,10 +215,10 @@ type BatchExplanation struct {
 	BatchCalls     BatchShare // by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync
 	Kernels        BatchShare // by kernels that copy many in one launch
 	Staged         BatchShare // together, between pageable memory and the device; rows of boxes count each
+	Broadcasts     BatchShare // lines with one source that go to several devices; bytes: each source once
 	MaxSMs         uint32     // the maximum number of SMs that a launch of `kernels` or `staged` keeps busy
 	Threads        uint32     // the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
 	StagingDelayNS uint64     // how late staged copies lately were, as far as it is in staged.predicted_ns
-	Broadcasts     BatchShare // lines with one source that go to several devices; bytes: each source once
 	line           string
 }
 
@@ -229,10 +229,10 @@ func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
 		BatchCalls:     newBatchShare(&c.batch_calls),
 		Kernels:        newBatchShare(&c.kernels),
 		Staged:         newBatchShare(&c.staged),
+		Broadcasts:     newBatchShare(&c.broadcasts),
 		MaxSMs:         uint32(c.max_sms),
 		Threads:        uint32(c.threads),
 		StagingDelayNS: uint64(c.staging_delay_ns),
-		Broadcasts:     newBatchShare(&c.broadcasts),
 		line: text(func(buffer *C.char, size C.uint64_t) C.uint64_t {
 			return C.ferry_batch_explanation_format(c, buffer, size)
 		}),
@@ -321,13 +321,13 @@ type PeerInfo struct {
 	PerformanceRank int    // the driver's ranking of the links, 0 for the best; -1 if it is not reported
 	NativeAtomics   bool   // atomic operations work across the link; 0 also if it is not reported
 	ArrayAccess     bool   // arrays can be reached too; 0 also if it is not reported
-	DirectRate      uint32 // MB/s of copies from `device` to `peer` with access
-	BounceRate      uint32 // likewise, by the driver without access
-	RelayRate       uint32 // likewise, by FERRY_ROUTE_RELAYED
+	DirectMbPerS    uint32 // MB/s of copies from `device` to `peer` with access
+	BounceMbPerS    uint32 // likewise, by the driver without access
+	RelayMbPerS     uint32 // likewise, by FERRY_ROUTE_RELAYED
 	RelayFixedNS    uint32 // the time of FERRY_ROUTE_RELAYED without the bytes
 	DirectFixedNS   uint32 // the time of copies with access without the bytes
-	LinkToRate      uint32 // MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK
-	LinkFromRate    uint32 // likewise, from `peer` to pinned memory
+	LinkToMbPerS    uint32 // MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK
+	LinkFromMbPerS  uint32 // likewise, from `peer` to pinned memory
 }
 
 func newPeerInfo(c *C.ferry_peer_info) PeerInfo {
@@ -340,13 +340,13 @@ func newPeerInfo(c *C.ferry_peer_info) PeerInfo {
 		PerformanceRank: int(c.performance_rank),
 		NativeAtomics:   c.native_atomics != 0,
 		ArrayAccess:     c.array_access != 0,
-		DirectRate:      uint32(c.direct_rate),
-		BounceRate:      uint32(c.bounce_rate),
-		RelayRate:       uint32(c.relay_rate),
+		DirectMbPerS:    uint32(c.direct_mb_per_s),
+		BounceMbPerS:    uint32(c.bounce_mb_per_s),
+		RelayMbPerS:     uint32(c.relay_mb_per_s),
 		RelayFixedNS:    uint32(c.relay_fixed_ns),
 		DirectFixedNS:   uint32(c.direct_fixed_ns),
-		LinkToRate:      uint32(c.link_to_rate),
-		LinkFromRate:    uint32(c.link_from_rate),
+		LinkToMbPerS:    uint32(c.link_to_mb_per_s),
+		LinkFromMbPerS:  uint32(c.link_from_mb_per_s),
 	}
 }
 
@@ -390,7 +390,7 @@ func (s PoolDesc) c() C.ferry_pool_desc {
 // PoolInfo is ferry_pool_info. The facts of one pool.
 type PoolInfo struct {
 	Location    Location    // FERRY_LOCATION_*
-	Index       int         // ordinal of the device, number of the NUMA node, or 0
+	Index       int         // ordinal of the device, number of the NUMA node, 0, or -1 if the location is unknown
 	HandleTypes HandleTypes // FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them
 	MaxSize     uint64      // bytes; 0: no limit of its own, or not created by ferry
 	IsDefault   bool        // the default pool of its location
@@ -521,7 +521,7 @@ type PinnedPoolOptions struct {
 	NUMA     NUMA      // FERRY_NUMA_*
 	Device   int       // of FERRY_NUMA_DEVICE
 	NUMANode int       // of FERRY_NUMA_NODE
-	Limit    uint64    // bytes that the pool may hold; 0: no limit
+	MaxSize  uint64    // bytes that the pool may hold; 0: no limit
 }
 
 func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
@@ -531,6 +531,6 @@ func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
 		numa:        C.int32_t(s.NUMA),
 		device:      number(s.Device),
 		numa_node:   number(s.NUMANode),
-		limit:       C.uint64_t(s.Limit),
+		max_size:    C.uint64_t(s.MaxSize),
 	}
 }

@@ -17,7 +17,7 @@ STRUCTS = {one["name"] for one in description["structs"]}
 ENUMS = {"FERRY_ERROR": "Status", "FERRY_STATUS": "Traits", "FERRY_KIND": "PlaceKind", "FERRY_LOG": "LogLevel",
          "FERRY_MEMORY": "MemoryKind", "FERRY_IPC": "IpcKind", "FERRY_HANDLE": "HandleTypes",
          "FERRY_EXTERNAL": "ExternalType", "FERRY_EXTERNAL_DEDICATED": "ExternalFlags",
-         "FERRY_STREAM_NON_BLOCKING": "StreamFlags"}
+         "FERRY_STREAM": "StreamFlags"}
 
 
 def ctype(kind):

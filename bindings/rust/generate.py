@@ -19,7 +19,7 @@ NAMES = {"int32_t": "i32", "uint32_t": "u32", "int64_t": "i64", "uint64_t": "u64
 # The types of groups whose prefix says too little, or too much.
 GROUP_NAMES = {"FERRY_ERROR": "Status", "FERRY_STATUS": "Traits", "FERRY_LOG": "LogLevel", "FERRY_MEMORY": "MemoryKind",
                "FERRY_IPC": "IpcKind", "FERRY_HANDLE": "HandleTypes", "FERRY_EXTERNAL": "ExternalType",
-               "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_STREAM_NON_BLOCKING": "StreamFlags"}
+               "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_STREAM": "StreamFlags"}
 
 
 def group_name(group):

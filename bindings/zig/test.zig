@@ -180,7 +180,7 @@ test "boxes go to the device and back, and change nothing around them" {
 test "a default stream is a pointer that is not dereferenced" {
     const f = try open();
     defer ferry.ferry_close(f);
-    const legacy: *ferry.CUstream_st = @ptrFromInt(ferry.FERRY_STREAM_LEGACY);
+    const legacy: *ferry.CUstream_st = @ptrFromInt(ferry.FERRY_DEFAULT_STREAM_LEGACY);
     try expect(ferry.ferry_stream_synchronize(f, legacy, null) == 0);
     try expect(ferry.ferry_stream_synchronize(f, null, null) == 0);
 }

@@ -370,7 +370,7 @@ private:
         ferry_place source;
         ferry_place_host(&source, from.data());
         ferry_copy_desc copy;
-        ferry_copy_desc_init(&copy, &source, &to.place(), frame_size * sizeof(std::uint32_t), frame_size, 1);
+        ferry_copy_desc_set(&copy, &to.place(), &source, frame_size * sizeof(std::uint32_t), frame_size, 1);
         ferry::copy_async(ferry_, copy, stream_).or_throw();
     }
     std::uint32_t backdrop_id(std::size_t number) const {

@@ -381,8 +381,8 @@ typedef struct ferry_copy_options {
 /* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
  * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices and reserved fields are valid. */
 typedef struct ferry_copy_desc {
-    ferry_place source;
     ferry_place destination;
+    ferry_place source;
     uint64_t width;       /* bytes */
     uint64_t height;      /* rows */
     uint64_t depth;       /* slices */
@@ -410,10 +410,10 @@ FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struc
  * Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A
  * NULL place leaves that end all zero. A NULL copy is ignored.
  *
- * NULL:          `copy`, `source`, `destination`.
+ * NULL:          `copy`, `destination`, `source`.
  */
-FERRY_API void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
-                                    uint64_t width, uint64_t height, uint64_t depth);
+FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *destination, const ferry_place *source,
+                                   uint64_t width, uint64_t height, uint64_t depth);
 
 /*
  * Copies, and returns when the bytes are visible to the host, to every stream and to every other thread. The copy is
@@ -446,8 +446,9 @@ typedef struct ferry_ticket ferry_ticket;
 
 /*
  * Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is any
- * CUstream or cudaStream_t. NULL and FERRY_STREAM_LEGACY are the legacy default stream, FERRY_STREAM_PER_THREAD is the
- * per-thread one (both cast to a pointer). The context is the stream's; for those three it is found as for ferry_copy.
+ * CUstream or cudaStream_t. NULL and FERRY_DEFAULT_STREAM_LEGACY are the legacy default stream, and
+ * FERRY_DEFAULT_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for those
+ * three it is found as for ferry_copy.
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
  * NULL:          `ticket`, `options`.
@@ -1003,10 +1004,10 @@ typedef struct ferry_explanation {
                                  * is complete; before it, if the call would read a pageable source too early */
     char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t source_memory;      /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE; NONE for a fill */
-    int32_t source_device;      /* where device or array memory lies; -1 otherwise */
-    int32_t destination_memory; /* FERRY_MEMORY_* */
-    int32_t destination_device;
+    int32_t destination_memory; /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE */
+    int32_t destination_device; /* where device or array memory lies; -1 otherwise */
+    int32_t source_memory;      /* FERRY_MEMORY_*, likewise; NONE for a fill */
+    int32_t source_device;
     uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
     uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
     uint64_t height;
@@ -1107,12 +1108,14 @@ FERRY_API uint64_t ferry_explanation_format(const ferry_explanation *explanation
 
 /*
  * The copies of a batch that go one way. Copies of width 0 do not count, merged neighbours count as one, and a copy
- * that is cut at the end of an allocation or registration counts as its parts.
+ * that is cut at the end of an allocation or registration counts as its parts. It never grows: later versions give
+ * `reserved` a name.
  */
 typedef struct ferry_batch_share {
     uint64_t copies;
     uint64_t bytes;
     uint64_t predicted_ns; /* the sum for these copies, without earlier work on the stream; 0: not known for all */
+    uint64_t reserved;
 } ferry_batch_share;
 
 /* What ferry would do with a batch. Set struct_size first. */
@@ -1123,10 +1126,10 @@ typedef struct ferry_batch_explanation {
     ferry_batch_share batch_calls; /* by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync */
     ferry_batch_share kernels;     /* by kernels that copy many in one launch */
     ferry_batch_share staged;      /* together, between pageable memory and the device; rows of boxes count each */
+    ferry_batch_share broadcasts;  /* lines with one source that go to several devices; bytes: each source once */
     uint32_t max_sms;              /* the maximum number of SMs that a launch of `kernels` or `staged` keeps busy */
     uint32_t threads; /* the maximum number of CPU threads that `staged` keeps busy, a waiting caller included */
-    uint64_t staging_delay_ns;    /* how late staged copies lately were, as far as it is in staged.predicted_ns */
-    ferry_batch_share broadcasts; /* lines with one source that go to several devices; bytes: each source once */
+    uint64_t staging_delay_ns; /* how late staged copies lately were, as far as it is in staged.predicted_ns */
 } ferry_batch_explanation;
 
 /*
@@ -1248,6 +1251,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_PRIORITY 60
 #define FERRY_FIELD_SOURCE_ORDER 61
 #define FERRY_FIELD_MAX_SMS 62
+#define FERRY_FIELD_STAGING_NICENESS 63
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1290,8 +1294,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
  *                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
  *                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
- *                     of ferry_external_memory_get_address and ferry_external_memory_get_array count from the memory's
- *                     beginning, or from the offset given. A piece of an updatable batch has no numbers
+ *                     of ferry_external_memory_get_address and ferry_external_memory_create_array count from the
+ *                     memory's beginning, or from the offset given. A piece of an updatable batch has no numbers
  * ARRAY_FORMAT        value: the x, the width, the destination's element size, the format or the number of channels
  * DEVICE              limit: the number of devices, the memory's device, or for a fill the stream's device
  * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
@@ -1371,8 +1375,10 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 #define FERRY_NUMA_DEVICE 1 /* near `device`: on its node in ferry_device_info; as ANY if that is not known */
 #define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
 
-/* staging_priority: the niceness of the main thread. */
-#define FERRY_PRIORITY_OF_PROCESS 20
+/* How urgent the staging threads are: their niceness. */
+#define FERRY_STAGING_PRIORITY_HIGHEST 0    /* -20, or the lowest that the system grants */
+#define FERRY_STAGING_PRIORITY_OF_PROCESS 1 /* that of the main thread */
+#define FERRY_STAGING_PRIORITY_NICENESS 2   /* staging_niceness */
 
 /* Levels of the log callback. */
 #define FERRY_LOG_ERROR 0
@@ -1416,11 +1422,17 @@ typedef struct ferry_trace_event {
  *
  * driver_options  Settings of the software driver: a ferry_software_options (ferry_software.h). It is read in ferry_open,
  *              and only if the software driver is opened.
+ * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
+ *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
+ *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
+ *              streams back until it has enqueued more.
  * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
  *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
  *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
  *              calling thread; the results must stay valid until ferry_close. ferry then loads no library. Not used
  *              with FERRY_DRIVER_SOFTWARE.
+ * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
+ *              nowhere else.
  * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
  *              receives the size. Set both or neither. Copies call it only on first need for staging, also on ferry's
  *              threads; for a ticket if no released one is free; and for a batch that needs more room than earlier ones
@@ -1428,14 +1440,12 @@ typedef struct ferry_trace_event {
  *              in it; they come from malloc, because the graph may outlive the instance.
  * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
  *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
+ * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
+ *              and in the host's memory. Above it, an allocation by ferry there first frees what streams have passed,
+ *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
+ *              UINT64_MAX: no limit until an allocation finds no memory.
  * copy_options  The options of every copy, batch and fill that passes NULL for its ferry_copy_options. ferry_open reads
  *              them before it returns. FERRY_COPY_UPDATABLE is not allowed here.
- * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
- *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
- *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
- *              streams back until it has enqueued more.
- * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
- *              nowhere else.
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
  *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
@@ -1444,22 +1454,13 @@ typedef struct ferry_trace_event {
  *              device that has staged copies, but at most half the processors available to the program, and at least 2.
  *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
  *              workers are stuck in page faults that do not resolve. Workers and spares are 64 at most.
- * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
- *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
- *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
- *              these, on a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use
- *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
- *              its device.
- * staging_priority  The workers' niceness, -20 to 19; 0: -20; FERRY_PRIORITY_OF_PROCESS: the main thread's. If the
- *              system refuses it, they get the nearest that it grants, at most the main thread's. Their scheduling
- *              class is the default one (SCHED_OTHER), with the shortest slices where the system has them (Linux 6.12).
+ * staging_priority  How urgent the workers are to the system: FERRY_STAGING_PRIORITY_*. With _NICENESS they get
+ *              staging_niceness, -20 to 19, which must be 0 otherwise. If the system refuses it, they get the nearest
+ *              that it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with
+ *              the shortest slices where the system has them (Linux 6.12).
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
  *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
  *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
- * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
- *              and in the host's memory. Above it, an allocation by ferry there first frees what streams have passed,
- *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
- *              UINT64_MAX: no limit until an allocation finds no memory.
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
  *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
  *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
@@ -1471,6 +1472,12 @@ typedef struct ferry_trace_event {
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
  *              runs for as long as it is needed.
+ * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
+ *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
+ *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
+ *              these, on a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use
+ *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
+ *              its device.
  * trace        Called for every copy, batch and fill whose ferry_copy_options are valid, also one that fails: when the
  *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
  *              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
@@ -1485,32 +1492,32 @@ typedef struct ferry_trace_event {
  */
 struct ferry_options {
     uint32_t struct_size;
-    int32_t driver; /* FERRY_DRIVER_* */
-    int32_t checks; /* FERRY_CHECKS_* */
-    uint32_t reserved;
+    int32_t driver;             /* FERRY_DRIVER_* */
+    int32_t checks;             /* FERRY_CHECKS_* */
+    int32_t kernels;            /* FERRY_KERNELS_* */
     const void *driver_options; /* NULL for the defaults */
     void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
+    void (*log)(void *user, int32_t level, const char *message);
+    void *log_user;
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
     void (*deallocate)(void *user, void *memory, uint64_t size);
     void *allocate_user;
-    void (*log)(void *user, int32_t level, const char *message);
-    void *log_user;
     uint64_t register_chunk;                /* bytes; 0 for the default, 256 GiB */
+    uint64_t deferred_bytes;                /* 0: a sixteenth of the device's memory */
     const ferry_copy_options *copy_options; /* NULL: the ordinary choice */
-    int32_t kernels;                        /* FERRY_KERNELS_* */
     int32_t staging;                        /* FERRY_STAGING_* */
     uint32_t staging_threads;
-    uint32_t staging_cpu_count;
-    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
-    int32_t staging_priority;    /* a niceness or FERRY_PRIORITY_OF_PROCESS */
-    int32_t staging_numa;        /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
-    int32_t staging_numa_node;
-    uint32_t trace_phases;  /* FERRY_PHASE_*; 0: all */
-    uint64_t staging_bytes; /* 0: 16 MiB */
+    int32_t staging_priority; /* FERRY_STAGING_PRIORITY_* */
+    int32_t staging_niceness; /* of FERRY_STAGING_PRIORITY_NICENESS */
+    uint64_t staging_bytes;   /* 0: 16 MiB */
     int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
     void *submit_user;
-    uint64_t deferred_bytes; /* 0: a sixteenth of the device's memory */
+    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
+    int32_t staging_numa_node;
+    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
+    uint32_t staging_cpu_count;
+    uint32_t trace_phases; /* FERRY_PHASE_*; 0: all */
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
 };
@@ -1536,22 +1543,21 @@ typedef struct ferry_report {
     /* FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded,
        pageable memory up to 256 MiB is still staged, by copies on the stream. */
     int32_t staging;
-    uint32_t staging_threads; /* the maximum that copies of a device keep busy; see ferry_staging_info for all */
-    uint32_t program_threads; /* 1: those are the program's, by ferry_options.submit */
-    uint64_t staging_bytes;   /* the intended size of each staging buffer */
+    uint32_t staging_threads;     /* the maximum that copies of a device keep busy; see ferry_staging_info for all */
+    int32_t uses_program_threads; /* 1: those are the program's, by ferry_options.submit */
+    uint64_t staging_bytes;       /* the intended size of each staging buffer */
 } ferry_report;
 
 /* Fills `report`. The values are those of ferry_open, except for peers, kernels and
  * staging, which are current. */
-FERRY_API int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *report,
-                                            ferry_error_info *error);
+FERRY_API int32_t ferry_instance_get_report(ferry_instance *instance, ferry_report *report, ferry_error_info *error);
 
 /*
  * Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
  *
  * NULL:          returned past the last.
  */
-FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index);
+FERRY_API const char *ferry_instance_get_missing_entry_point(ferry_instance *instance, uint32_t index);
 
 /*
  * Returns this instance's driver entry point: for the program's own calls to the same driver, software or not.
@@ -1562,7 +1568,7 @@ FERRY_API const char *ferry_instance_get_missing_entry_point(const ferry_instanc
  * Ownership:     valid until ferry_close.
  * Driver:        cuGetProcAddress.
  */
-FERRY_API void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version);
+FERRY_API void *ferry_instance_get_proc(ferry_instance *instance, const char *name, int32_t version);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Devices
@@ -1619,7 +1625,7 @@ typedef struct ferry_device_info {
 } ferry_device_info;
 
 /* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */
-FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info,
+FERRY_API int32_t ferry_device_get_info(ferry_instance *instance, int32_t device, ferry_device_info *info,
                                         ferry_error_info *error);
 
 /*
@@ -1632,8 +1638,8 @@ FERRY_API int32_t ferry_device_get_info(const ferry_instance *instance, int32_t 
  * Values:        `uuid`: 16 bytes; `luid`: 8 bytes.
  * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
  */
-FERRY_API int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid,
-                                    int32_t *device, ferry_error_info *error);
+FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
+                                    ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Contexts
@@ -1746,17 +1752,17 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * These two, cast to a pointer as in (struct CUstream_st *)(uintptr_t)FERRY_STREAM_LEGACY, and NULL are the default
- * streams of a context. The context depends on the call. For a copy: the thread's current one, else that of the
- * destination's device, and so on as for ferry_copy. For memory, an array or a pool of one device (fills,
- * stream-ordered memory, deferred frees): the current one if it belongs to that device, else ferry's for it. For a
- * prepared batch: the current one, else ferry's for the batch's device. For all other calls: the current one, else
- * device 0's. Name a stream where a context of another device may be current. To wait for work on a default stream, use
- * ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy stream also in programs
- * compiled with --default-stream per-thread: those pass FERRY_STREAM_PER_THREAD.
+ * The default streams of a context: FERRY_DEFAULT_STREAM_*, cast to a pointer as in
+ * (struct CUstream_st *)(uintptr_t)FERRY_DEFAULT_STREAM_LEGACY, and NULL. The context depends on the call. For a copy:
+ * the thread's current one, else that of the destination's device, and so on as for ferry_copy. For memory, an array or
+ * a pool of one device (fills, stream-ordered memory, deferred frees): the current one if it belongs to that device,
+ * else ferry's for it. For a prepared batch: the current one, else ferry's for the batch's device. For all other calls:
+ * the current one, else device 0's. Name a stream where a context of another device may be current. To wait for work on
+ * a default stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy
+ * stream also in programs compiled with --default-stream per-thread: those pass FERRY_DEFAULT_STREAM_PER_THREAD.
  */
-#define FERRY_STREAM_LEGACY 1
-#define FERRY_STREAM_PER_THREAD 2
+#define FERRY_DEFAULT_STREAM_LEGACY 1
+#define FERRY_DEFAULT_STREAM_PER_THREAD 2
 
 #define FERRY_STREAM_NON_BLOCKING 1u /* not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING) */
 
@@ -1774,8 +1780,8 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
                                       struct CUstream_st **stream, ferry_error_info *error);
 
 /*
- * Destroys a stream; work enqueued on it still completes. NULL does nothing. FERRY_STREAM_LEGACY and
- * FERRY_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
+ * Destroys a stream; work enqueued on it still completes. NULL does nothing. FERRY_DEFAULT_STREAM_LEGACY and
+ * FERRY_DEFAULT_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
  *
  * Thread-safety: safe; no other call may be using the stream.
  * Driver:        cuStreamDestroy.
@@ -2345,7 +2351,7 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
                                                   uint32_t level, struct CUarray_st **array, ferry_error_info *error);
 
 /*
- * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_get_array.
+ * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_create_array.
  *
  * NULL:          `mipmapped`.
  * Blocking:      until running work on the device has ended.
@@ -2357,8 +2363,9 @@ FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct
                                                 ferry_error_info *error);
 
 /*
- * ferry_array_destroy_deferred for a mipmapped array with all its levels. An array of ferry_external_memory_get_array is
- * never reused: ferry_deferred_trim, a later allocation, ferry_close and the release of its memory destroy it.
+ * ferry_array_destroy_deferred for a mipmapped array with all its levels. An array of
+ * ferry_external_memory_create_array is never reused: ferry_deferred_trim, a later allocation, ferry_close and the
+ * release of its memory destroy it.
  *
  * NULL:          `mipmapped`.
  * Blocking:      as ferry_device_free_deferred.
@@ -2413,7 +2420,7 @@ typedef struct ferry_pinned_pool_options {
     int32_t device;    /* of FERRY_NUMA_DEVICE */
     int32_t numa_node; /* of FERRY_NUMA_NODE */
     uint32_t reserved;
-    uint64_t limit; /* bytes that the pool may hold; 0: no limit */
+    uint64_t max_size; /* bytes that the pool may hold; 0: no limit */
 } ferry_pinned_pool_options;
 
 /*
@@ -2590,9 +2597,10 @@ FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t add
                                           ferry_error_info *error);
 
 /* Where a pool's memory lies. */
-#define FERRY_LOCATION_DEVICE 0    /* on a device */
-#define FERRY_LOCATION_HOST 1      /* in host memory */
-#define FERRY_LOCATION_HOST_NUMA 2 /* in host memory on a NUMA node */
+#define FERRY_LOCATION_UNKNOWN (-1) /* not known; ferry_pool_get_info reports it */
+#define FERRY_LOCATION_DEVICE 0     /* on a device */
+#define FERRY_LOCATION_HOST 1       /* in host memory */
+#define FERRY_LOCATION_HOST_NUMA 2  /* in host memory on a NUMA node */
 
 /* How to create a pool. */
 typedef struct ferry_pool_desc {
@@ -2686,7 +2694,7 @@ FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemP
 typedef struct ferry_pool_info {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
-    int32_t index;         /* ordinal of the device, number of the NUMA node, or 0 */
+    int32_t index;         /* ordinal of the device, number of the NUMA node, 0, or -1 if the location is unknown */
     uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
     uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
     int32_t is_default;    /* 1: the default pool of its location */
@@ -2697,11 +2705,11 @@ typedef struct ferry_pool_info {
 } ferry_pool_info;
 
 /*
- * Fills `info`.
+ * Fills `info`. The driver does not tell where a pool lies. The location of a pool that ferry did not create, and that
+ * is neither the default pool nor the current one of a location, is FERRY_LOCATION_UNKNOWN, with index -1:
+ * ferry_address_get_info tells where memory from it lies.
  *
- * Blocking:      never, except for a pool that ferry did not create and that is not current: it allocates a byte there.
- * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemAllocFromPoolAsync,
- *                cuPointerGetAttributes, cuMemFreeAsync.
+ * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemGetDefaultMemPool, cuMemGetMemPool.
  */
 FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info,
                                       ferry_error_info *error);
@@ -3024,13 +3032,13 @@ typedef struct ferry_peer_info {
     int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
     uint32_t reserved;
     /* From ferry_peer_calibrate in this instance, or from a profile that was loaded; 0: not measured. */
-    uint32_t direct_rate;     /* MB/s of copies from `device` to `peer` with access */
-    uint32_t bounce_rate;     /* likewise, by the driver without access */
-    uint32_t relay_rate;      /* likewise, by FERRY_ROUTE_RELAYED */
-    uint32_t relay_fixed_ns;  /* the time of FERRY_ROUTE_RELAYED without the bytes */
-    uint32_t direct_fixed_ns; /* the time of copies with access without the bytes */
-    uint32_t link_to_rate;    /* MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK */
-    uint32_t link_from_rate;  /* likewise, from `peer` to pinned memory */
+    uint32_t direct_mb_per_s;    /* MB/s of copies from `device` to `peer` with access */
+    uint32_t bounce_mb_per_s;    /* likewise, by the driver without access */
+    uint32_t relay_mb_per_s;     /* likewise, by FERRY_ROUTE_RELAYED */
+    uint32_t relay_fixed_ns;     /* the time of FERRY_ROUTE_RELAYED without the bytes */
+    uint32_t direct_fixed_ns;    /* the time of copies with access without the bytes */
+    uint32_t link_to_mb_per_s;   /* MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK */
+    uint32_t link_from_mb_per_s; /* likewise, from `peer` to pinned memory */
 } ferry_peer_info;
 
 /*
@@ -3186,7 +3194,7 @@ typedef struct ferry_external_memory_desc {
 } ferry_external_memory_desc;
 
 /*
- * Imports memory. ferry_external_memory_get_address and ferry_external_memory_get_array make places of it.
+ * Imports memory. ferry_external_memory_get_address and ferry_external_memory_create_array make places of it.
  *
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
@@ -3231,9 +3239,9 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
  *                imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
  * Driver:        cuExternalMemoryGetMappedMipmappedArray.
  */
-FERRY_API int32_t ferry_external_memory_get_array(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                  uint64_t offset, const ferry_array_desc *desc, uint32_t levels,
-                                                  struct CUmipmappedArray_st **mipmapped, ferry_error_info *error);
+FERRY_API int32_t ferry_external_memory_create_array(ferry_instance *instance, struct CUextMemory_st *memory,
+                                                     uint64_t offset, const ferry_array_desc *desc, uint32_t levels,
+                                                     struct CUmipmappedArray_st **mipmapped, ferry_error_info *error);
 
 /*
  * Releases imported memory, with all addresses and arrays that were made of it, also arrays given to
@@ -3449,7 +3457,7 @@ FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t devic
  * NULL:          `buffer`, `needed`.
  * Values:        `buffer`: `size` bytes.
  */
-FERRY_API int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
+FERRY_API int32_t ferry_profile_save(ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
                                      uint64_t *needed, ferry_error_info *error);
 
 /*

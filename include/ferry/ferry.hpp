@@ -2157,11 +2157,11 @@ public:
         return device_view<T>(data_, *address, count);
     }
     template <class T> void line(std::uint64_t, std::uint64_t) const && = delete;
-    // ferry_external_memory_get_array.
+    // ferry_external_memory_create_array.
     result<CUmipmappedArray_st *> mipmapped(std::uint64_t offset, const ferry_array_desc &desc,
                                             std::uint32_t levels) const &noexcept {
         CUmipmappedArray_st *const none = nullptr;
-        return detail::fetch(none, ferry_external_memory_get_array, instance_, handle_, offset, &desc, levels);
+        return detail::fetch(none, ferry_external_memory_create_array, instance_, handle_, offset, &desc, levels);
     }
     void mipmapped(std::uint64_t, const ferry_array_desc &, std::uint32_t) const && = delete;
     // Such an array ends with the memory at the latest. These end it alone: ferry_mipmapped_array_destroy, which waits for

@@ -56,16 +56,16 @@ int32_t ferry_external_memory_get_address(ferry_instance *instance, CUextMemory_
                   }));
 }
 
-int32_t ferry_external_memory_get_array(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
-                                        const ferry_array_desc *desc, uint32_t levels, CUmipmappedArray_st **mipmapped,
-                                        ferry_error_info *details) {
+int32_t ferry_external_memory_create_array(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
+                                           const ferry_array_desc *desc, uint32_t levels,
+                                           CUmipmappedArray_st **mipmapped, ferry_error_info *details) {
     if (mipmapped) *mipmapped = nullptr;
     if (!instance || !desc || !mipmapped) return report(details, null_argument);
     if (!memory) return report(details, refuse_null(FERRY_FIELD_HANDLE));
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
     return report(details, with_handle(*instance, memory, [&]() noexcept {
-                      return instance->externals.get_array(memory, offset, wanted, levels, *mipmapped);
+                      return instance->externals.create_array(memory, offset, wanted, levels, *mipmapped);
                   }));
 }
 

@@ -203,7 +203,7 @@ ferry_report describe_instance(const ferry_instance &instance) noexcept {
     current.kernels_loaded = instance.kernels.is_loaded();
     current.kernel_contexts = instance.kernels.context_count();
     if (current.staging != FERRY_STAGING_NONE) return current;
-    current.staging_threads = current.program_threads = 0;
+    current.staging_threads = current.uses_program_threads = 0;
     current.staging_bytes = 0;
     return current;
 }
@@ -213,11 +213,13 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
     const auto refuse_number = [](std::int32_t field, numbers given, std::int64_t limit, std::int64_t value) noexcept {
         return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, field, given, limit, value);
     };
-    constexpr std::int32_t max_nice = FERRY_PRIORITY_OF_PROCESS, min_nice = thread_traits::lowest_niceness;
-    if (options.staging_priority < min_nice)
-        return refuse_number(FERRY_FIELD_STAGING_PRIORITY, numbers::at_least, min_nice, options.staging_priority);
-    if (options.staging_priority > max_nice)
-        return refuse_number(FERRY_FIELD_STAGING_PRIORITY, numbers::at_most, max_nice, options.staging_priority);
+    constexpr std::int32_t max_nice = 19, min_nice = thread_traits::lowest_niceness;
+    if (options.staging_priority != FERRY_STAGING_PRIORITY_NICENESS && options.staging_niceness)
+        return refuse_number(FERRY_FIELD_STAGING_NICENESS, numbers::equal, 0, options.staging_niceness);
+    if (options.staging_niceness < min_nice)
+        return refuse_number(FERRY_FIELD_STAGING_NICENESS, numbers::at_least, min_nice, options.staging_niceness);
+    if (options.staging_niceness > max_nice)
+        return refuse_number(FERRY_FIELD_STAGING_NICENESS, numbers::at_most, max_nice, options.staging_niceness);
     if (!options.staging_cpus != !options.staging_cpu_count)
         return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::value, 0, options.staging_cpu_count);
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
@@ -248,7 +250,6 @@ error read_open_options(const ferry_options *theirs, ferry_options &options, cal
     options = {};
     if (!theirs) return {};
     if (error failed = read_sized(theirs, options)) return on_side(failed, FERRY_SIDE_OPTIONS);
-    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     struct {
         std::int64_t value, limit;
         std::int32_t field;
@@ -257,6 +258,7 @@ error read_open_options(const ferry_options *theirs, ferry_options &options, cal
         {options.checks, FERRY_CHECKS_FULL, FERRY_FIELD_CHECKS},
         {options.kernels, FERRY_KERNELS_NONE, FERRY_FIELD_KERNELS},
         {options.staging, FERRY_STAGING_NONE, FERRY_FIELD_STAGING},
+        {options.staging_priority, FERRY_STAGING_PRIORITY_NICENESS, FERRY_FIELD_STAGING_PRIORITY},
         {options.staging_threads, max_threads, FERRY_FIELD_STAGING_THREADS},
         {options.staging_cpu_count, processor_set::most, FERRY_FIELD_STAGING_CPU_COUNT},
     };
@@ -299,28 +301,28 @@ void ferry_close(ferry_instance *instance) {
     if (instance) close_instance(*instance);
 }
 
-int32_t ferry_instance_get_report(const ferry_instance *instance, ferry_report *filled, ferry_error_info *details) {
+int32_t ferry_instance_get_report(ferry_instance *instance, ferry_report *filled, ferry_error_info *details) {
     if (!instance || !filled) return report(details, null_argument);
     return report(details, write_sized(describe_instance(*instance), filled));
 }
 
-const char *ferry_instance_get_missing_entry_point(const ferry_instance *instance, uint32_t index) {
+const char *ferry_instance_get_missing_entry_point(ferry_instance *instance, uint32_t index) {
     return instance ? missing_entry_point(*instance, index) : nullptr;
 }
 
-void *ferry_instance_get_proc(const ferry_instance *instance, const char *name, int32_t version) {
+void *ferry_instance_get_proc(ferry_instance *instance, const char *name, int32_t version) {
     if (!instance || !name) return nullptr;
     return instance->entry_points.get_proc(instance->entry_points.user, name, version);
 }
 
-int32_t ferry_device_get_info(const ferry_instance *instance, int32_t device, ferry_device_info *info,
+int32_t ferry_device_get_info(ferry_instance *instance, int32_t device, ferry_device_info *info,
                               ferry_error_info *details) {
     if (!instance || !info) return report(details, null_argument);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     return report(details, write_sized(instance->devices[device].info, info));
 }
 
-int32_t ferry_device_find(const ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
+int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
                           ferry_error_info *details) {
     if (device) *device = -1;
     if (!instance || !device || (!uuid && !luid)) return report(details, null_argument);

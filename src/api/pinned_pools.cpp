@@ -25,7 +25,7 @@ error create_pinned_pool(ferry_instance &instance, const ferry_pinned_pool_optio
     void *const place = instance.allocator.allocate(sizeof(ferry_pinned_pool), alignof(ferry_pinned_pool));
     if (!place) return no_memory;
     pool = new (place) ferry_pinned_pool{instance, pinned_pool(instance.cu, instance.contexts, instance.pinned,
-                                                               instance.allocator, request, device, options.limit)};
+                                                               instance.allocator, request, device, options.max_size)};
     return {};
 }
 

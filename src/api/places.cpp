@@ -54,8 +54,8 @@ void ferry_place_array_layer(ferry_place *place, int32_t device, CUarray_st *arr
     place->z = layer;
 }
 
-void ferry_copy_desc_init(ferry_copy_desc *copy, const ferry_place *source, const ferry_place *destination,
-                          uint64_t width, uint64_t height, uint64_t depth) {
+void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *destination, const ferry_place *source,
+                         uint64_t width, uint64_t height, uint64_t depth) {
     if (!copy) return;
     const ferry_place nowhere = {};
     const ferry_place from = source ? *source : nowhere, to = destination ? *destination : nowhere; // may be in *copy

@@ -103,8 +103,8 @@ error describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info
     bool is_default = false;
     info.is_imported = instance.sharing.memory.is_imported(pool, where);
     if (!info.is_imported) {
-        if (error failed = instance.pools.locate(pool, where)) return failed;
-        if (error failed = instance.pools.is_default(pool, where, is_default)) return failed;
+        if (instance.pools.find_location(pool, where))
+            if (error failed = instance.pools.is_default(pool, where, is_default)) return failed;
         pool_record record;
         const bool is_made = instance.pools.find(pool, record) && record.is_made;
         if (is_made) {

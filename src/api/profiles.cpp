@@ -116,8 +116,8 @@ int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_e
     return report(details, measure_profile(*instance, device));
 }
 
-int32_t ferry_profile_save(const ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
-                           uint64_t *needed, ferry_error_info *details) {
+int32_t ferry_profile_save(ferry_instance *instance, int32_t device, char *buffer, uint64_t size, uint64_t *needed,
+                           ferry_error_info *details) {
     if (needed) *needed = 0;
     if (!instance || (!buffer && size)) return report(details, null_argument);
     return report(details, save_profile(*instance, device, buffer, size, needed));

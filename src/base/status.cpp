@@ -155,8 +155,9 @@ constexpr field_text fields[] = {
     {"priority", as_signed},
     {"source_order", as_signed},
     {"max_sms", as_number},
+    {"staging_niceness", as_signed},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_MAX_SMS + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_STAGING_NICENESS + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {

@@ -118,7 +118,7 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     request.broadcasts.clear();
     if (is_captured) return {};
     // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not support that.
-    const bool may_wait_alone = site.is_waited_for && instance.report.program_threads;
+    const bool may_wait_alone = site.is_waited_for && instance.report.uses_program_threads;
     return request.broadcasts.find(instance, input, !may_wait_alone);
 }
 
@@ -163,7 +163,7 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
         failed = with_rest(instance, sets, stream, request.bad_index, [&](batch_request &rest) noexcept {
             return submit(instance, sets.rest(), rest, copy_form::asynchronous, site, &found);
         });
-    found.broadcasts = {sets.copies(), sets.bytes(), 0};
+    found.broadcasts = {.copies = sets.copies(), .bytes = sets.bytes(), .predicted_ns = 0, .reserved = 0};
     found.context_device = request.context_device;
     return failed;
 }

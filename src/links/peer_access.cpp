@@ -85,9 +85,13 @@ void peer_access::describe(int device, int peer, ferry_peer_info &found) const n
     found.native_atomics = attribute(CU_DEVICE_P2P_ATTRIBUTE_NATIVE_ATOMIC_SUPPORTED, device, peer, 0);
     found.array_access = attribute(CU_DEVICE_P2P_ATTRIBUTE_CUDA_ARRAY_ACCESS_SUPPORTED, device, peer, 0);
     const pair_rates known = rates(device, peer);
-#define FERRY_TELL(name, unit) found.name = known.name;
-    FERRY_PAIR_FACTS(FERRY_TELL)
-#undef FERRY_TELL
+    found.direct_mb_per_s = known.direct_rate;
+    found.direct_fixed_ns = known.direct_fixed_ns;
+    found.bounce_mb_per_s = known.bounce_rate;
+    found.relay_mb_per_s = known.relay_rate;
+    found.relay_fixed_ns = known.relay_fixed_ns;
+    found.link_to_mb_per_s = known.link_to_rate;
+    found.link_from_mb_per_s = known.link_from_rate;
 }
 
 peer_access::~peer_access() {

@@ -279,8 +279,8 @@ error external_objects::get_address(CUexternalMemory memory, std::uint64_t offse
     return {};
 }
 
-error external_objects::get_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc,
-                                  std::uint32_t levels, CUmipmappedArray &array) noexcept {
+error external_objects::create_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc,
+                                     std::uint32_t levels, CUmipmappedArray &array) noexcept {
     made_memory of;
     if (!find(memory, of)) return unknown_handle;
     if (levels == 0) levels = 1;

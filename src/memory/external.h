@@ -23,8 +23,8 @@ public:
     error import_memory(const ferry_external_memory_desc &desc, CUexternalMemory &memory) noexcept;
     error get_address(CUexternalMemory memory, std::uint64_t offset, std::uint64_t size,
                       std::uint64_t &address) noexcept;
-    error get_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc, std::uint32_t levels,
-                    CUmipmappedArray &array) noexcept;
+    error create_array(CUexternalMemory memory, std::uint64_t offset, const ferry_array_desc &desc,
+                       std::uint32_t levels, CUmipmappedArray &array) noexcept;
     // Waits for running work on the device. After an error some parts may be destroyed, and only this function may be
     // called again.
     error release_memory(CUexternalMemory memory) noexcept;

@@ -167,11 +167,11 @@ bool memory_pools::is_of(CUmemoryPool pool, const pool_location &where) const no
     return (!get_current(where, one) && one == pool) || (!get_default(where, one) && one == pool);
 }
 
-error memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
+bool memory_pools::find_location(CUmemoryPool pool, pool_location &where) noexcept {
     pool_record record;
     if (find(pool, record) && record.is_made) {
         where = record.where;
-        return {};
+        return true;
     }
     const auto try_all = [&](std::int32_t location, auto index_of) noexcept {
         for (int device = 0; device < contexts_.count(); ++device) {
@@ -180,12 +180,17 @@ error memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
         }
         return false;
     };
-    if (try_all(FERRY_LOCATION_DEVICE, [](int device) noexcept { return device; })) return {};
+    if (try_all(FERRY_LOCATION_DEVICE, [](int device) noexcept { return device; })) return true;
     where = {FERRY_LOCATION_HOST, 0};
-    if (is_of(pool, where)) return {};
+    if (is_of(pool, where)) return true;
     if (try_all(FERRY_LOCATION_HOST_NUMA, [&](int device) noexcept { return devices_[device].info.numa_node; }))
-        return {};
-    return locate_by_allocation(pool, where);
+        return true;
+    where = {FERRY_LOCATION_UNKNOWN, -1};
+    return false;
+}
+
+error memory_pools::locate(CUmemoryPool pool, pool_location &where) noexcept {
+    return find_location(pool, where) ? ok : locate_by_allocation(pool, where);
 }
 
 // Allocates one byte, because the driver reports the location of memory, but not of a pool. The driver does not

@@ -44,7 +44,10 @@ public:
 
     // Finds the record of a pool; false if not found.
     bool find(CUmemoryPool pool, pool_record &found) noexcept;
-    // Finds the location of any pool of this process: from its record, or else by indirect queries.
+    // Finds the location of a pool that ferry created, or that is the default or the current pool of a location. Returns
+    // false, and an unknown location, for others.
+    bool find_location(CUmemoryPool pool, pool_location &where) noexcept;
+    // Finds the location of any pool of this process. Allocates a byte from those that find_location does not find.
     error locate(CUmemoryPool pool, pool_location &where) noexcept;
     error is_default(CUmemoryPool pool, const pool_location &where, bool &is) const noexcept;
 

@@ -31,6 +31,17 @@ processor_set choose_processors(const ferry_options &options) noexcept {
     return chosen;
 }
 
+int niceness_of(const ferry_options &options) noexcept {
+    switch (options.staging_priority) {
+    case FERRY_STAGING_PRIORITY_HIGHEST:
+        return thread_traits::lowest_niceness;
+    case FERRY_STAGING_PRIORITY_OF_PROCESS:
+        return thread_traits::niceness_of_process;
+    default:
+        return options.staging_niceness;
+    }
+}
+
 } // namespace
 
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
@@ -42,13 +53,13 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
     const bool is_chosen_by_program = options.staging_numa == FERRY_NUMA_NODE || options.staging_cpu_count != 0;
     if (!is_chosen_by_program) given.processors_of_node = processors_of_node;
     given.traits.processors = &instance.staging_processors;
-    given.traits.niceness = options.staging_priority ? options.staging_priority : thread_traits::lowest_niceness;
+    given.traits.niceness = niceness_of(options);
     given.submit = options.submit;
     given.submit_user = options.submit_user;
     instance.staging.set_up(given);
     instance.staging_threads = static_cast<std::uint16_t>(instance.staging.wanted_threads());
     instance.report.staging_threads = instance.staging_threads;
-    instance.report.program_threads = options.submit != nullptr;
+    instance.report.uses_program_threads = options.submit != nullptr;
     instance.report.staging_bytes = given.slots * given.slot_size;
     instance.mappings.open();
     instance.stages =

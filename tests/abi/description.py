@@ -85,10 +85,10 @@ check({*structs, *description["opaque"]} == named, "structs are missing:", *name
 # ---- Values: what a generator needs to know of each
 
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
-NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_ROUTE_AUTO", "FERRY_PRIORITY_OF_PROCESS",
-           "FERRY_STREAM", "FERRY_IPC_HANDLE_SIZE", "FERRY_NO"}
+NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_ROUTE_AUTO", "FERRY_DEFAULT_STREAM",
+           "FERRY_IPC_HANDLE_SIZE", "FERRY_NO"}
 # The numbers among the fields and parameters of 32 bits. One of any other name says what its values are.
-COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|rank|rate|"
+COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|niceness|rank|mb_per_s|"
                     r"ns|ms|sms|calls|links|channels|version|peers|contexts|arrays|allocations|alignment|mask|levels?|"
                     r"plane|in_flight)")
 groups = {one["group"]: one for one in description["constants"]}
@@ -140,7 +140,7 @@ def argument(parameter, is_null):
         return TYPES[kind](0)
     if is_null or kind == "struct CUstream_st *":
         return c_void_p()
-    if kind in ("ferry_instance *", "const ferry_instance *"):
+    if kind == "ferry_instance *":
         return instance
     room = ctypes.create_string_buffer(8192)
     one = structs.get(kind.replace("const ", "").replace(" *", ""))

@@ -20,11 +20,11 @@ class ErrorInfo(ctypes.Structure):
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("reserved", c_uint32),
-                ("driver_options", c_void_p),
-                ("get_proc", c_void_p), ("get_proc_user", c_void_p), ("allocate", c_void_p), ("deallocate", c_void_p),
-                ("allocate_user", c_void_p), ("log", c_void_p), ("log_user", c_void_p), ("register_chunk", c_uint64),
-                ("copy_options", c_void_p), ("kernels", c_int32), ("staging", c_int32)]
+    _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("kernels", c_int32),
+                ("driver_options", c_void_p), ("get_proc", c_void_p), ("get_proc_user", c_void_p), ("log", c_void_p),
+                ("log_user", c_void_p), ("allocate", c_void_p), ("deallocate", c_void_p), ("allocate_user", c_void_p),
+                ("register_chunk", c_uint64), ("deferred_bytes", c_uint64), ("copy_options", c_void_p),
+                ("staging", c_int32), ("staging_threads", c_uint32)]
 
 
 class CopyOptions(ctypes.Structure):
@@ -39,7 +39,7 @@ class Place(ctypes.Structure):
 
 
 class CopyDesc(ctypes.Structure):
-    _fields_ = [("source", Place), ("destination", Place), ("width", c_uint64), ("height", c_uint64),
+    _fields_ = [("destination", Place), ("source", Place), ("width", c_uint64), ("height", c_uint64),
                 ("depth", c_uint64), ("reserved", c_uint64 * 5)]
 
 

@@ -28,7 +28,7 @@ void *ferry_software_get_proc(void *user, const char *name, int version) {
 
 
 class Options(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("reserved", c_uint32),
+    _fields_ = [("struct_size", c_uint32), ("driver", c_int32), ("checks", c_int32), ("kernels", c_int32),
                 ("driver_options", c_void_p), ("get_proc", c_void_p)]
 
 

@@ -360,7 +360,7 @@ void pinned_pools(trial &t) {
                                                .device = 0,
                                                .numa_node = 0,
                                                .reserved = 0,
-                                               .limit = 512 << 10};
+                                               .max_size = 512 << 10};
     ferry_pinned_pool *pool = nullptr;
     if (!MAKE(t, pool, ferry_pinned_pool_create, t.ferry, &options, &pool)) return;
     CUstream second = nullptr;
@@ -478,10 +478,10 @@ void imports(trial &t) {
         shape.flags = FERRY_ARRAY_SURFACE;
         shape.width = shape.height = 32;
         CUmipmappedArray_st *array = nullptr;
-        CALL(t, ferry_external_memory_get_array, t.ferry, memory, 4096, &shape, 2, &array);
+        CALL(t, ferry_external_memory_create_array, t.ferry, memory, 4096, &shape, 2, &array);
         for (const bool is_deferred : {false, true}) {
             CUmipmappedArray_st *one = nullptr;
-            if (!MAKE(t, one, ferry_external_memory_get_array, t.ferry, memory, 40'000, &shape, 1, &one)) continue;
+            if (!MAKE(t, one, ferry_external_memory_create_array, t.ferry, memory, 40'000, &shape, 1, &one)) continue;
             if (is_deferred)
                 RELEASE(t, ferry_mipmapped_array_destroy_deferred, t.ferry, one, t.stream);
             else
@@ -655,9 +655,9 @@ void calibration_of_a_pair(trial &t) {
     if (!is_measured && save() != before) t.add(finding::bad_output, "a failed calibration changed the profile");
     ferry_peer_info info = {};
     info.struct_size = sizeof info;
-    if (CALL(t, ferry_peer_get_info, t.ferry, 0, 1, &info) && (info.bounce_rate != 0) != is_measured)
+    if (CALL(t, ferry_peer_get_info, t.ferry, 0, 1, &info) && (info.bounce_mb_per_s != 0) != is_measured)
         t.add(finding::bad_output, "a calibration that %s has left %u MB/s", is_measured ? "succeeded" : "failed",
-              info.bounce_rate);
+              info.bounce_mb_per_s);
 }
 
 } // namespace

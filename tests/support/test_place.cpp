@@ -286,7 +286,7 @@ void reference_copy(test_place &source, const box &from, test_place &destination
 ferry_copy_desc describe_copy(const ferry_place &source, const ferry_place &destination, std::uint64_t width,
                               std::uint64_t height, std::uint64_t depth) {
     ferry_copy_desc copy;
-    ferry_copy_desc_init(&copy, &source, &destination, width, height, depth);
+    ferry_copy_desc_set(&copy, &destination, &source, width, height, depth);
     return copy;
 }
 

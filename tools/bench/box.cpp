@@ -241,7 +241,7 @@ ferry_copy_desc describe(const box &box) {
     };
     const ferry_place source = place_of(box.source), destination = place_of(box.destination);
     ferry_copy_desc copy;
-    ferry_copy_desc_init(&copy, &source, &destination, box.size.width, box.size.height, box.size.depth);
+    ferry_copy_desc_set(&copy, &destination, &source, box.size.width, box.size.height, box.size.depth);
     return copy;
 }
 

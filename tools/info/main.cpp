@@ -146,13 +146,13 @@ json to_json(const ferry_peer_info &info) {
             {"performance_rank", info.performance_rank},
             {"native_atomics", info.native_atomics != 0},
             {"array_access", info.array_access != 0},
-            {"direct_gigabytes_per_second", gigabytes_per_second(info.direct_rate)},
-            {"bounced_gigabytes_per_second", gigabytes_per_second(info.bounce_rate)},
-            {"relayed_gigabytes_per_second", gigabytes_per_second(info.relay_rate)},
+            {"direct_gigabytes_per_second", gigabytes_per_second(info.direct_mb_per_s)},
+            {"bounced_gigabytes_per_second", gigabytes_per_second(info.bounce_mb_per_s)},
+            {"relayed_gigabytes_per_second", gigabytes_per_second(info.relay_mb_per_s)},
             {"relay_fixed_ns", info.relay_fixed_ns ? json(info.relay_fixed_ns) : json()},
             {"direct_fixed_ns", info.direct_fixed_ns ? json(info.direct_fixed_ns) : json()},
-            {"link_to_peer_gigabytes_per_second", gigabytes_per_second(info.link_to_rate)},
-            {"link_from_peer_gigabytes_per_second", gigabytes_per_second(info.link_from_rate)}};
+            {"link_to_peer_gigabytes_per_second", gigabytes_per_second(info.link_to_mb_per_s)},
+            {"link_from_peer_gigabytes_per_second", gigabytes_per_second(info.link_from_mb_per_s)}};
 }
 
 // Names FERRY_KERNELS_* and FERRY_STAGING_*, which have the same values.
@@ -284,18 +284,18 @@ const char *cell(const ferry_peer_info &info) {
 
 // Both rates of a helper's link, if they were measured.
 std::string link_cell(const ferry_peer_info &info) {
-    if (!info.link_to_rate || !info.link_from_rate) return "-";
+    if (!info.link_to_mb_per_s || !info.link_from_mb_per_s) return "-";
     char text[32];
-    std::snprintf(text, sizeof text, "%.0f/%.0f", info.link_to_rate / 1000.0, info.link_from_rate / 1000.0);
+    std::snprintf(text, sizeof text, "%.0f/%.0f", info.link_to_mb_per_s / 1000.0, info.link_from_mb_per_s / 1000.0);
     return text;
 }
 
 // The rate of copies to a peer. Without access, the faster rate of ferry and the driver.
 std::string rate_cell(const ferry_peer_info &info) {
     char text[32];
-    const double without = std::max(info.bounce_rate, info.relay_rate) / 1000.0;
-    std::snprintf(text, sizeof text, info.direct_rate ? "%.1f" : "(%.1f)",
-                  info.direct_rate ? info.direct_rate / 1000.0 : without);
+    const double without = std::max(info.bounce_mb_per_s, info.relay_mb_per_s) / 1000.0;
+    std::snprintf(text, sizeof text, info.direct_mb_per_s ? "%.1f" : "(%.1f)",
+                  info.direct_mb_per_s ? info.direct_mb_per_s / 1000.0 : without);
     return text;
 }
 
@@ -346,8 +346,8 @@ void print_rates(std::FILE *out, std::int32_t device, const std::vector<ferry_pe
         device, device, "", "access", "direct", "bounced", "relayed", "link to", "link from");
     for (const ferry_peer_info &pair : pairs) {
         std::fprintf(out, "%5d%10s", pair.peer, cell(pair));
-        for (const std::uint32_t rate :
-             {pair.direct_rate, pair.bounce_rate, pair.relay_rate, pair.link_to_rate, pair.link_from_rate})
+        for (const std::uint32_t rate : {pair.direct_mb_per_s, pair.bounce_mb_per_s, pair.relay_mb_per_s,
+                                         pair.link_to_mb_per_s, pair.link_from_mb_per_s})
             print_rate(out, rate);
         std::fprintf(out, "\n");
     }
@@ -396,7 +396,7 @@ void print(const machine &machine, bool are_peers_measured) {
     print_advice(machine);
 }
 
-std::int32_t device_count(const ferry_instance *instance) {
+std::int32_t device_count(ferry_instance *instance) {
     auto report = sized<ferry_report>();
     check(ferry_instance_get_report(instance, &report, nullptr), "ferry_instance_get_report");
     return report.device_count;

@@ -342,7 +342,7 @@ static unsafe class LifetimeTests
             Test.Same(Test.Download(ferry, place, 4096), sent, "bytes");
             Test.Throws<FerryException>(() => ferry.Copy(sent, place.At(1), 4096));
             ArrayDesc desc = FerryInstance.NewArrayDesc(ArrayFormat.Uint8, 1, 64, 64);
-            FerryMipmappedArray image = memory.GetArray(16384, desc);
+            FerryMipmappedArray image = memory.CreateArray(16384, desc);
             ferry.Copy(sent, image.Level(0), 64, 64);
             memory.DisposeAfter(stream);
             Test.Throws<ObjectDisposedException>(() => ferry.Copy(sent, place, 4096));

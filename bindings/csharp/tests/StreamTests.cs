@@ -407,7 +407,7 @@ static class StreamTests
         Test.Equal(error.Numbers, Numbers.UpTo, "numbers");
         Test.Equal(error.Value, 1000ul, "value");
         error = Test.Throws<FerryException>(() => Test.Open(options => options.Adjust =
-            (ref NativeOptions native) => native.Reserved = 1));
-        Test.Equal(error.Status, Status.Reserved, "status");
+            (ref NativeOptions native) => native.StagingNiceness = 1));
+        Test.Equal(error.Field, Field.StagingNiceness, "field");
     }
 }

@@ -45,7 +45,7 @@ var names = map[string]string{
 	"FERRY_ERROR": "Status", "FERRY_STATUS": "Traits", "FERRY_PROFILE": "ProfileOrigin", "FERRY_TRACE": "TraceKind",
 	"FERRY_LOG": "LogLevel", "FERRY_HANDLE": "HandleTypes", "FERRY_HOST_FROM": "HostOrigin",
 	"FERRY_MEMORY": "MemoryKind", "FERRY_EXTERNAL": "ExternalType", "FERRY_SEMAPHORE": "SemaphoreType",
-	"FERRY_IPC": "IPCKind", "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_STREAM_NON_BLOCKING": "StreamFlags",
+	"FERRY_IPC": "IPCKind", "FERRY_EXTERNAL_DEDICATED": "ExternalFlags", "FERRY_STREAM": "StreamFlags",
 }
 
 // typeOf returns the Go type of a group of constants.

@@ -10,8 +10,8 @@ from .handles import Owner, int32, part, whole
 if TYPE_CHECKING:
     from .instance import Instance
 
-LEGACY: Final = native.FERRY_STREAM_LEGACY  # the default streams of a context, by number
-PER_THREAD: Final = native.FERRY_STREAM_PER_THREAD
+LEGACY: Final = native.FERRY_DEFAULT_STREAM_LEGACY  # the default streams of a context, by number
+PER_THREAD: Final = native.FERRY_DEFAULT_STREAM_PER_THREAD
 
 
 _MAX_HANDLE: Final = (1 << 64) - 1
