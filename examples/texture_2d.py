@@ -4,7 +4,7 @@ import ctypes
 import sys
 from ctypes import byref, c_int32, c_uint32, c_uint64, c_void_p, sizeof
 
-ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.1")
+ferry = ctypes.CDLL(sys.argv[1] if len(sys.argv) > 1 else "libferry.so.0.7")
 
 
 class Place(ctypes.Structure):

@@ -5,6 +5,7 @@ Ends with a line of counts.
 """
 import json
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -16,6 +17,7 @@ except ImportError:
 packaging = Path(__file__).resolve().parent
 root = packaging.parent
 version = re.search(r"^\s*version: '(.*)',$", (root / "meson.build").read_text(), re.M).group(1)
+abi = re.match(r"0\.\d+|\d+", version).group()  # the version at the end of the soname
 counts = {"passed": 0, "failed": 0, "skipped": 0}
 
 
@@ -71,7 +73,6 @@ def wrap():
 
 def debian():
     equal("version", found(r"\Aferry \((.*)-\d+\) ", text("debian/changelog")), version)
-    abi = found(r"^abi_version = '(.*)'", (root / "meson.build").read_text())
     for library in "ferry", "ferry-software":
         file = f"lib{library}{abi}.symbols"
         nodes = re.findall(r"^(FERRY_\S+) \{$", (root / f"src/{library.replace('-', '_')}.map").read_text(), re.M)
@@ -86,6 +87,26 @@ def header():
     given = [found(rf"^#define FERRY_VERSION_{part} (\d+)$", (root / "include/ferry/ferry.h").read_text())
              for part in ("MAJOR", "MINOR", "PATCH")]
     equal("version in ferry.h", ".".join(given), version)
+    for name in "ferry.hpp", "ferry_nvtx.hpp", "ferry_vulkan.hpp":
+        namespace = found(r"^inline namespace v(\w+) \{$", (root / "include/ferry" / name).read_text())
+        equal(f"inline namespace of {name}", namespace, "_".join(given[:2]))
+
+
+def sonames():
+    """Programs and bindings load the library by this name, and Debian's packages have it in their names."""
+    named = re.compile(r"\b(?:libferry(?:-software)?(?:\.so\.|-)?|ferry(?:-software)?-)(\d+(?:\.\d+)*)\b")
+    files = subprocess.run(["git", "-C", root, "ls-files", "-z"], check=True, stdout=subprocess.PIPE, text=True).stdout
+    count = 0
+    for file in files.split("\0")[:-1]:
+        if file != "CHANGELOG.md" and not file.startswith("docs/migration-"):
+            content = (root / file).read_text(encoding="utf-8", errors="ignore")
+            for one in named.finditer(content):
+                count += 1
+                if one[1] not in (abi, version):
+                    line = content.count("\n", 0, one.start()) + 1
+                    raise ValueError(f"{file}:{line}: {one[0]}, must have {abi}")
+    if count == 0:
+        raise ValueError("no name of the library is found")
 
 
 def rust():
@@ -104,7 +125,7 @@ def meson_options():
             raise ValueError(f"{name} sets unknown options: {', '.join(sorted(unknown))}")
 
 
-for check in header, rust, conan, spack, vcpkg, conda, wrap, debian, meson_options:
+for check in header, sonames, rust, conan, spack, vcpkg, conda, wrap, debian, meson_options:
     name = check.__name__.replace("_", " ")
     try:
         reason = check()

@@ -19,7 +19,7 @@ folder = Path(sys.argv[1]).resolve()
 packaging = Path(__file__).resolve().parent
 root = packaging.parent
 version = re.search(r"^\s*version: '(.*)',$", (root / "meson.build").read_text(), re.M).group(1)
-abi = re.search(r"^abi_version = '(.*)'", (root / "meson.build").read_text(), re.M).group(1)
+abi = re.match(r"0\.\d+|\d+", version).group()  # the version at the end of the soname
 program = packaging / "conan/test_package"
 here = platform.machine()
 PROCESSORS = {"x86_64": "X86-64", "aarch64": "AArch64"}

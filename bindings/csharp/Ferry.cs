@@ -41,12 +41,12 @@ namespace Ferry
         static IntPtr Resolve(string name, Assembly assembly, DllImportSearchPath? path)
         {
             if (name != Library) return IntPtr.Zero;
-            foreach (string file in new[] { "libferry.so.1", "ferry-1.dll", "libferry-1.dll" })
+            foreach (string file in new[] { "libferry.so.0.7", "ferry-0.7.dll", "libferry-0.7.dll" })
                 if (NativeLibrary.TryLoad(file, assembly, path, out IntPtr library)) return library;
             return IntPtr.Zero; // the runtime looks for libferry.so and ferry.dll
         }
 #else
-        public const string Library = "libferry.so.1"; // Mono: elsewhere a dllmap gives the file's name
+        public const string Library = "libferry.so.0.7"; // Mono: elsewhere a dllmap gives the file's name
 #endif
         internal const int LineSize = 1024; // several times ferry's longest line
 

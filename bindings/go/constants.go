@@ -5,7 +5,7 @@ package ferry
 // FERRY_VERSION_*
 const (
 	VersionMajor = 0
-	VersionMinor = 6
+	VersionMinor = 7
 	VersionPatch = 0
 )
 

@@ -1,6 +1,6 @@
 -- ferry for LuaJIT: objects, errors and anchors over the C interface, which is all in ferry.C.
 --
---   local ferry = require("ferry").load("libferry.so.1", "/usr/include/ferry/ferry.ffi.h")
+--   local ferry = require("ferry").load("libferry.so.0.7", "/usr/include/ferry/ferry.ffi.h")
 --   local f = ferry.open { driver = ferry.C.FERRY_DRIVER_AUTO }
 --   local memory = f:device_alloc(0, 4096)
 --   f:copy { to = memory, from = ffi.new("char[4096]"), width = 4096 }
@@ -369,7 +369,7 @@ function ferry.load(library, header)
     local file = assert(io.open(header or "/usr/include/ferry/ferry.ffi.h"))
     ffi.cdef(file:read("*a"))
     file:close()
-    C = ffi.load(library or "libferry.so.1")
+    C = ffi.load(library or "libferry.so.0.7")
     ferry.C = C
     ferry.details = ferry.error_info()
     return ferry

@@ -101,7 +101,7 @@ typedef struct ferry_instance ferry_instance;
  * ------------------------------------------------------------------------------------------------------------ */
 
 #define FERRY_VERSION_MAJOR 0
-#define FERRY_VERSION_MINOR 6
+#define FERRY_VERSION_MINOR 7
 #define FERRY_VERSION_PATCH 0
 
 /*

@@ -58,8 +58,8 @@
 
 namespace ferry {
 // Keeps inline functions apart when parts of a program are built with headers of two minor versions.
-static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 6, "this namespace is named after the version");
-inline namespace v0_6 {
+static_assert(FERRY_VERSION_MAJOR == 0 && FERRY_VERSION_MINOR == 7, "this namespace is named after the version");
+inline namespace v0_7 {
 
 // ---------------------------------------------------------------------------------------------------------------------
 // Status
@@ -2845,7 +2845,7 @@ private:
     }
 };
 
-} // namespace v0_6
+} // namespace v0_7
 } // namespace ferry
 
 #endif

@@ -25,7 +25,7 @@
 #include "ferry.h"
 
 namespace ferry {
-inline namespace v0_6 {
+inline namespace v0_7 {
 namespace nvtx {
 
 constexpr std::uint32_t phases = FERRY_PHASE_BEGIN | FERRY_PHASE_RETURN; // of ferry_options.trace_phases
@@ -60,7 +60,7 @@ inline void trace(ferry_options &options) noexcept {
 }
 
 } // namespace nvtx
-} // namespace v0_6
+} // namespace v0_7
 } // namespace ferry
 
 #endif

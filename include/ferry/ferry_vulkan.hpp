@@ -34,7 +34,7 @@
 #include "ferry.hpp"
 
 namespace ferry {
-inline namespace v0_6 {
+inline namespace v0_7 {
 namespace vulkan {
 
 #if defined(_WIN32)
@@ -317,7 +317,7 @@ inline result<ferry_array_desc> describe(const VkImageCreateInfo &image) noexcep
 }
 
 } // namespace vulkan
-} // namespace v0_6
+} // namespace v0_7
 } // namespace ferry
 
 #endif

@@ -13,7 +13,7 @@ required_conan_version = ">=2.0"
 
 class FerryConan(ConanFile):
     name = "ferry"
-    version = "0.6.0"
+    version = "0.7.0"
     license = "MIT"
     description = "Copies between host memory, GPU memory and CUDA arrays"
     topics = ("cuda", "gpu", "copy")

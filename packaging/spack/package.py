@@ -9,7 +9,7 @@ class Ferry(MesonPackage):
 
     license("MIT")
 
-    version("0.6.0", tag="v0.6.0")
+    version("0.7.0", tag="v0.7.0")
 
     variant("software_driver", default=True, description="Build the software driver, for machines without a GPU")
     variant("tools", default=True, description="Build ferry-bench, ferry-info and ferry-run")

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdio>
 
+#include "base/abi_version.h"
 #include "base/obstacle.h"
 
 namespace ferry {
@@ -66,7 +67,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_ROUTE", "the route that the options force does not support this copy"},
     {"FERRY_ERROR_NO_SOFTWARE_DRIVER",
      "the software driver is not installed: its library libferry-software cannot be loaded "
-     "(Debian package libferry-software1)"},
+     "(Debian package libferry-software" FERRY_ABI_VERSION ")"},
     {"FERRY_ERROR_SOFTWARE_BUILD", "the software driver's library libferry-software is of another build than libferry: "
                                    "install both from one release"},
     {"FERRY_ERROR_OTHER_KIND", "memory or a handle of another kind than stated"},

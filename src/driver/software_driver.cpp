@@ -3,6 +3,7 @@
 #include <cstring>
 #include <initializer_list>
 
+#include "base/abi_version.h"
 #include "driver/software_build.h"
 #include "system/shared_library.h"
 
@@ -28,9 +29,10 @@ __asm__(".weak ferry_software_open\n.weak ferry_software_close\n.weak ferry_soft
 namespace {
 
 #if defined(_WIN32)
-constexpr const char *file_names[] = {"libferry-software-1.dll", "ferry-software-1.dll"};
+constexpr const char *file_names[] = {"libferry-software-" FERRY_ABI_VERSION ".dll",
+                                      "ferry-software-" FERRY_ABI_VERSION ".dll"};
 #else
-constexpr const char *file_names[] = {"libferry-software.so.1"};
+constexpr const char *file_names[] = {"libferry-software.so." FERRY_ABI_VERSION};
 #endif
 
 constexpr int any_version = 12000;

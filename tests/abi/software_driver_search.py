@@ -80,7 +80,7 @@ with tempfile.TemporaryDirectory() as temporary:
                        subprocess.run(["readelf", "-d", software], check=True, capture_output=True, text=True).stdout)[1]
     ferry = {}
     for name in ("both", "alone", "damaged"):
-        ferry[name] = folders[name] / "libferry.so.1"
+        ferry[name] = folders[name] / "libferry.so"
         shutil.copy(libferry, ferry[name])
     beside, elsewhere = folders["both"] / soname, folders["software"] / soname
     shutil.copy(software, beside)
@@ -108,7 +108,7 @@ with tempfile.TemporaryDirectory() as temporary:
             if driver == DRIVER_AUTO and outcome(ferry["both"], DRIVER_CUDA)[0] == "FERRY_SUCCESS":
                 continue
             said = outcome(ferry[name], driver)
-            named = "libferry-software " in said[1] and "libferry-software1" in said[1]
+            named = "libferry-software " in said[1] and soname.replace(".so.", "") in said[1]  # the Debian package
             check(f"{name}, driver {driver}", said[0] == NO_SOFTWARE_DRIVER and named, said)
     said = outcome(ferry["alone"], search=folders["other"])
     check("of another build", said[0] == SOFTWARE_BUILD and "another build" in said[1], said)

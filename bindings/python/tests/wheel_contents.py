@@ -12,7 +12,7 @@ source = Path(__file__).resolve().parent.parent
 version = re.search(r"^ *version: '(.*)',$", (source.parent.parent / "meson.build").read_text(), re.M).group(1)
 infos = f"libferry-{version}.dist-info/"
 expected = {f"ferry/{path.name}" for path in (source / "src/ferry").glob("*.py")}
-expected |= {"ferry/native.py", "ferry/py.typed", "ferry/lib/libferry.so.1", "ferry/lib/libferry-software.so.1"}
+expected |= {"ferry/native.py", "ferry/py.typed", "ferry/lib/libferry.so.0.7", "ferry/lib/libferry-software.so.0.7"}
 expected |= {infos + name for name in ("METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE",
                                        "licenses/LICENSE.third-party")}
 tools = {"ferry/bin/ferry-run", "ferry/bin/libferry-run.so"}

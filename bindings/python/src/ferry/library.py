@@ -9,7 +9,7 @@ from pathlib import Path
 
 from . import native
 
-_NAME = "libferry.so.1"
+_NAME = "libferry.so.0.7"
 _lock = threading.Lock()
 _loaded: CDLL | None = None
 
