@@ -18,6 +18,7 @@ from typing import NamedTuple, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
 HEADER = ROOT / "include/ferry/ferry.h"
+VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
 from labels import LABELS, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
 
@@ -361,6 +362,12 @@ def text_of(file):
     return text + found[0] + end + rest
 
 
+def releases_of_functions():
+    """{function: the release that added it}, which is the name of its node in the version script."""
+    nodes = re.findall(r"^FERRY_([\d.]+) \{(.*?)^\}", VERSION_SCRIPT.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return {name: release for release, body in nodes for name in re.findall(r"\bferry_\w+", body)}
+
+
 def describe(file=HEADER):
     header = Header(text_of(file))
     known = groups, _ = find_constants(header)
@@ -373,6 +380,11 @@ def describe(file=HEADER):
         names = {one.name for function in of for one in function.variables}
         functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks, header.opaque)
                       for one in of]
+    since = releases_of_functions()
+    for one in functions:
+        if one["name"] not in since:
+            sys.exit(f"{one['name']} is in no node of {VERSION_SCRIPT.name}")
+        one["since"] = since[one["name"]]
     kinds = kinds_of(groups, [structs, callbacks, functions])
     return {
         "about": "The C interface of ferry, made from ferry.h by tools/describe.py. docs/languages.md explains it.",

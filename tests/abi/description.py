@@ -123,6 +123,18 @@ for function in description["functions"]:
     check("*" not in function["returns"] or "returns_nullable" in function, function["name"], "may return NULL or not")
     check(not function["returns_status"] or function["returns"] == "int32_t", function["name"], "returns no status")
 
+# ---- Functions: since, and the names of structs
+
+node_of = exports.exported_by(library_file)
+for function in description["functions"]:
+    check(node_of.get(function["name"]) == f"FERRY_{function['since']}", f"{function['name']} is said to be since "
+          f"{function['since']}, and is in the node {node_of.get(function['name'])} of the library")
+    for one in function["parameters"]:
+        kind = re.fullmatch(r"const ferry_(?:\w+_)?(desc|options) \*", one["type"])
+        if kind and "count" not in one:
+            check(one["nullable"] == (kind[1] == "options"), f"{function['name']}: {one['name']} is a {one['type']}, and may "
+                  f"{'' if one['nullable'] else 'not '}be NULL")
+
 # ---- Functions: NULL
 
 instance = c_void_p()
