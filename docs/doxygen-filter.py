@@ -3,11 +3,13 @@
 
 A function's comment states only the labels whose value is not the default. The header's Conventions state the defaults,
 and this filter fills them in. It fails on an unknown label, a label out of order and a label that repeats its default.
+The filter also makes a page of driver-calls.txt.
 """
 import re
 import sys
 from pathlib import Path
 
+import driver_calls
 from labels import LABELS, defaults_of, split, with_common_errors, words
 
 SECTIONS = "|".join(LABELS)
@@ -82,7 +84,11 @@ def link(text):
     return re.sub(r"/\*\*.*?\*/", lambda comment: named.sub(r"#\g<0>", comment[0]), text, flags=re.S)
 
 
-text = link(document(structure(with_defaults(Path(sys.argv[1]).read_text()))))
+text = Path(sys.argv[1]).read_text(encoding="utf-8")
+if Path(sys.argv[1]).name == driver_calls.FILE.name:
+    print(driver_calls.page(text))
+    sys.exit(0)
+text = link(document(structure(with_defaults(text))))
 if problems:
     sys.exit("\n".join(problems))
 print(text.replace("/**", "/** @file\n *", 1) if text.startswith("/**") else "/// @file\n" + text)

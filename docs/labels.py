@@ -1,7 +1,7 @@
 """The labels in the comments of ferry.h's functions. The header's Conventions state their defaults."""
 import re
 
-LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors", "Driver"]
+LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors"]
 DEFAULT = re.compile(rf"^ \* {{13}}({'|'.join(LABELS)}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
 LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
 

@@ -36,5 +36,7 @@ for page in (output / "xml").glob("*_8h.xml"):
 declared = re.findall(r"^FERRY_API\b[^(]*?(\w+)\(", (root / "include" / "ferry" / "ferry.h").read_text(), flags=re.M)
 problems = [f"{name}: the reference has the sections {found.get(name)}"
             for name in declared if found.get(name) != LABELS]
+linked = set(re.findall(r">(ferry_\w+)</a>", (output / "html" / "driver-calls.html").read_text()))
+problems += [f"{name}: the page of driver calls has no link to it" for name in declared if name not in linked]
 print(*problems, f"{len(declared)} functions in {output}/html/index.html, {len(problems)} problems", sep="\n")
 sys.exit(1 if problems or not declared else 0)

@@ -20,6 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 HEADER = ROOT / "include/ferry/ferry.h"
 VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
+import driver_calls  # noqa: E402
 from labels import LABELS, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
 
 SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8}
@@ -381,10 +382,14 @@ def describe(file=HEADER):
         functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks, header.opaque)
                       for one in of]
     since = releases_of_functions()
+    try:
+        calls = driver_calls.calls_of([one["name"] for one in functions])
+    except ValueError as problems:
+        sys.exit(str(problems))
     for one in functions:
         if one["name"] not in since:
             sys.exit(f"{one['name']} is in no node of {VERSION_SCRIPT.name}")
-        one["since"] = since[one["name"]]
+        one.update(driver=calls[one["name"]], since=since[one["name"]])
     kinds = kinds_of(groups, [structs, callbacks, functions])
     return {
         "about": "The C interface of ferry, made from ferry.h by tools/describe.py. docs/languages.md explains it.",

@@ -99,6 +99,7 @@ def prose_of_script(text):
 
 READERS = {
     ".md": prose_of_markdown, **dict.fromkeys([".py", ".sh", "meson.build"], prose_of_script),
+    "driver-calls.txt": prose_of_markdown,
     **dict.fromkeys([".h", ".hpp", ".c", ".cpp", ".cu", ".cuh", ".inc", ".rs", ".cs", ".go", ".zig"], prose_of_c),
 }
 

@@ -19,7 +19,7 @@
  *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
  *             number outside its documented range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does
  *             not exist, _UNSUPPORTED where the driver lacks the feature, and the driver's own statuses.
- * Labels      The comment of a function has seven labels. A label that is left out means:
+ * Labels      The comment of a function has six labels. A label that is left out means:
  *             NULL: allowed for `error` and for `stream`, which is then the default stream.
  *             Values: any number; a pointer is to one object, or to a text that ends with zero.
  *             Thread-safety: safe from any thread.
@@ -27,7 +27,6 @@
  *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
  *               the call ends is gone.
  *             Errors: the common errors if the function returns a status, else none.
- *             Driver: none.
  *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
  *             "none".
  * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
@@ -54,11 +53,11 @@
  * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
  *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
  *             status for a child, which is the same; ferry_close does nothing.
- * Bindings    ferry.json, beside this header, describes all of it for generators, and ferry.ffi.h has the declarations
- *             alone. All constants fit int32_t, or uint32_t if they end in u; with bindgen, use
- *             --default-macro-constant-type signed. Callbacks use C's calling convention. Those that come on ferry's or
- *             the driver's own threads find most signals blocked there, so a runtime that stops threads by a signal
- *             (Mono) may not run in them.
+ * Bindings    ferry.json, beside this header, describes all of it for generators, and lists the driver functions that
+ *             each function calls. ferry.ffi.h has the declarations alone. All constants fit int32_t, or uint32_t if
+ *             they end in u; with bindgen, use --default-macro-constant-type signed. Callbacks use C's calling
+ *             convention. Those that come on ferry's or the driver's own threads find most signals blocked there, so a
+ *             runtime that stops threads by a signal (Mono) may not run in them.
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
@@ -208,9 +207,6 @@ typedef struct ferry_options ferry_options;
  *                _ABI_MISMATCH, _RESERVED, _FLAGS and _INVALID_ARGUMENT name the option; _SOFTWARE_CONFIG;
  *                _NO_SOFTWARE_DRIVER and _SOFTWARE_BUILD; _OUT_OF_MEMORY. A device that refuses ferry's
  *                kernels at open is logged, and reports FERRY_OBSTACLE_NOT_LOADED later.
- * Driver:        cuInit, cuDriverGetVersion, cuDeviceGetCount and the queries for ferry_device_info; with
- *                FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN cuDevicePrimaryCtxRetain, cuLibraryLoadData and the
- *                calls that get the kernels; with the latter also those of ferry_staging_prepare.
  */
 FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error);
 
@@ -231,9 +227,6 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  *                reference to a primary context, the driver waits for its work and destroys it with everything in it.
  *                The last instance on the software driver ends that driver: running work ends first, then all its
  *                addresses, arrays and contexts are gone.
- * Driver:        cuDevicePrimaryCtxRelease; if kernels were loaded cuLibraryUnload, cuSurfObjectDestroy,
- *                cuEventSynchronize and the calls that release pinned memory and staging buffers; those of
- *                ferry_deferred_trim and cuEventDestroy for deferred frees.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -427,16 +420,10 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
  *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from
  *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the forced
- *                route cannot make the copy. Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for
- *                FERRY_PRIORITY_BACKGROUND and for routes that cannot be forced. The driver's own errors may also
- *                report earlier asynchronous work that failed.
- * Driver:        cuMemcpy3D, or cuMemcpy3DPeer if an end is on another device than the context; then
- *                cuStreamSynchronize where those return early (device to device, pageable host to device). If the
- *                driver refuses a copy because its host memory was registered in pieces, ferry splits it, with one
- *                call for each part; if one part fails, the parts before it were copied. By a kernel:
- *                cuPointerGetAttributes for both ends, cuLaunchKernel and cuStreamSynchronize; before the first such
- *                copy, see ferry_options.kernels. Staged: the same, the calling thread helps, and as ferry_copy_async
- *                on an idle stream.
+ *                route cannot make the copy. If ferry splits a copy because its host memory was registered in
+ *                pieces, and the driver refuses one part, the parts before it were copied. Errors in the options:
+ *                _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for routes that cannot
+ *                be forced. The driver's own errors may also report earlier asynchronous work that failed.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
                              ferry_error_info *error);
@@ -481,18 +468,6 @@ typedef struct ferry_ticket ferry_ticket;
  *                _OUT_OF_MEMORY, _UNSUPPORTED, and _CAPTURE under any capture, because the copy may run any number of
  *                times. If the driver refuses only the event behind the copy, the copy is in flight all the same. A
  *                later call that synchronises reports later failures.
- * Driver:        cuMemcpy3DAsync or cuMemcpy3DPeerAsync. By a kernel or staged: cuPointerGetAttributes and
- *                cuLaunchKernel. Staged also: cuStreamIsCapturing and cuCtxGetId before; under capture and with
- *                ferry_options.submit cuLaunchHostFunc; cuEventCreate for the first in a context. Staged on an idle
- *                stream: cuLaunchKernel on a stream of ferry's own before (cuStreamCreateWithPriority for the first in
- *                a context), and cuMemcpy3DAsync and cuStreamBatchMemOp where the device has no room for kernels. For
- *                pageable memory cuStreamQuery; for a buffered copy cuEventRecord behind it and later cuEventQuery;
- *                before the driver's own copy of pageable memory cuStreamSynchronize, or cuEventRecord and
- *                cuEventSynchronize. Relayed: cuMemcpy3DAsync into and out of the slots, cuEventRecord,
- *                cuStreamWaitEvent and cuEventQuery; cuStreamCreateWithPriority, cuEventCreate and those of
- *                ferry_host_alloc for new streams and slots. Over several links: cuLaunchKernel for each device,
- *                cuMemcpy3DAsync, and for streams and events as relayed. With a ticket cuEventCreate before the copy
- *                and cuEventRecord behind it.
  */
 FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy,
                                    const ferry_copy_options *options, struct CUstream_st *stream, ferry_ticket **ticket,
@@ -505,7 +480,6 @@ FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_de
  * NULL:          `options`.
  * Blocking:      until the copy is complete.
  * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
- * Driver:        as ferry_copy, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                    const ferry_copy_options *options, ferry_error_info *error);
@@ -517,7 +491,6 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  * Blocking:      as ferry_copy_async.
  * Ownership:     the memory must live until the copy is complete; *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_async.
- * Driver:        as ferry_copy_async, after cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                                          const ferry_copy_options *options, struct CUstream_st *stream,
@@ -550,8 +523,6 @@ typedef struct ferry_ticket_info {
  *
  * Ownership:     *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
- * Driver:        cuCtxGetId, cuEventCreate, cuEventRecord; cuEventQuery where ferry's own streams have work on other
- *                devices.
  */
 FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_st *stream, ferry_ticket **ticket,
                                       ferry_error_info *error);
@@ -570,8 +541,6 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
  * Errors:        info->status is the copy's own result; a copy that failed is no error of this call. A ticket that was
  *                not found done before its context was destroyed has the driver's CUDA_ERROR_CONTEXT_IS_DESTROYED.
- * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventQuery; for a
- *                staged copy none while bytes arrive or once it is done.
  */
 FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, ferry_error_info *error);
 
@@ -590,9 +559,6 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * Errors:        the status that ended the copy, which may come from earlier work that failed;
  *                FERRY_ERROR_INVALID_ARGUMENT for NULL; FERRY_ERROR_NOT_READY after the time-out. For the copy's own
  *                status alone see ferry_ticket_info.status.
- * Driver:        cuThreadExchangeStreamCaptureMode, so that no capture is broken, cuCtxGetId and cuEventSynchronize;
- *                for staged copies none, except cuCtxGetId and cuEventQuery when there is no progress. With a time-out
- *                cuEventQuery at intervals of a sixteenth of the time waited so far, up to 1 ms, before these.
  */
 FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, ferry_error_info *error);
 
@@ -607,7 +573,6 @@ FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, fe
  * Blocking:      as ferry_ticket_wait. Without a time-out the call may also return up to 1 ms after the work has ended.
  * Errors:        FERRY_ERROR_NOT_READY after the time-out; _INVALID_ARGUMENT names the first NULL ticket by its index.
  *                No ticket changes.
- * Driver:        as ferry_ticket_get_info for each ticket, at the intervals of ferry_ticket_wait.
  */
 FERRY_API int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int64_t timeout_ns,
                                         uint64_t *index, ferry_error_info *error);
@@ -621,7 +586,6 @@ FERRY_API int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t c
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured: the work is not part of the graph. The driver's
  *                CUDA_ERROR_CONTEXT_IS_DESTROYED if the ticket's context has been destroyed.
- * Driver:        cuCtxGetId, cuStreamIsCapturing, cuStreamWaitEvent.
  */
 FERRY_API int32_t ferry_ticket_wait_async(ferry_ticket *ticket, struct CUstream_st *stream, ferry_error_info *error);
 
@@ -630,7 +594,6 @@ FERRY_API int32_t ferry_ticket_wait_async(ferry_ticket *ticket, struct CUstream_
  *
  * NULL:          `ticket`.
  * Thread-safety: not beside another call on the same ticket.
- * Driver:        cuCtxGetId, and cuEventDestroy unless the ticket's context has been destroyed.
  */
 FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *error);
 
@@ -673,10 +636,6 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  *                index. _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits for what it
  *                has enqueued, and enqueues no more. Each other copy was then made whole or not at all, except in
  *                broadcasts and in copies that take several calls or launches; `error` does not say which were made.
- * Driver:        cuPointerGetAttributes once or twice for each allocation (for pageable memory, each copy; with Linux
- *                6.11 and later some copies in each mapping) and cuArray3DGetDescriptor for each array;
- *                cuSurfObjectCreate for the first batch that reads an array; then for each group the fastest of
- *                cuLaunchKernel, or cuMemcpy3DAsync and cuMemcpy3DPeerAsync for each copy; and cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                    const ferry_copy_options *options, ferry_error_info *error);
@@ -696,10 +655,6 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  *                stream, as for ferry_copy_async. *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
  *                the driver refuses or that fails with FERRY_ERROR_LIMIT or _OUT_OF_MEMORY.
- * Driver:        as ferry_copy_batch, without the wait; also cuMemcpyBatchAsync and cuMemcpy3DBatchAsync, on streams
- *                other than the legacy one that are not being captured. A launch of more than 169 pieces, or 46 boxes,
- *                keeps them in a table in pinned memory of the instance: cuMemHostAlloc or cuMemHostRegister to grow
- *                it, and cuEventRecord.
  */
 FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                          const ferry_copy_options *options, struct CUstream_st *stream,
@@ -714,7 +669,6 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
  * Blocking:      until all pieces are complete.
  * Errors:        as ferry_copy_batch.
- * Driver:        as ferry_copy_batch.
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
                                     const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
@@ -728,7 +682,6 @@ FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *de
  * Blocking:      as ferry_copy_batch_async.
  * Ownership:     the arrays are read before return; the memory and *ticket as for ferry_copy_batch_async.
  * Errors:        as ferry_copy_batch_async.
- * Driver:        as ferry_copy_batch_async.
  */
 FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
                                           const uint64_t *sources, const uint64_t *sizes, uint64_t count,
@@ -751,8 +704,6 @@ typedef struct ferry_prepared ferry_prepared;
  *                of the same kind.
  * Errors:        as ferry_copy_batch, including _ROUTE with the index of a copy that the options force onto a route
  *                that cannot take it.
- * Driver:        the look-ups of ferry_copy_batch; for the table cuMemAlloc, cuMemcpy3DAsync, and a stream that is
- *                created, waited for and destroyed.
  */
 FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                         const ferry_copy_options *options, struct CUstream_st *stream,
@@ -768,7 +719,6 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
  *                one allocation at either end: FERRY_SIDE_DESCRIPTOR and FERRY_FIELD_ADDRESS, without value and limit.
- * Driver:        as ferry_prepared_create.
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
                                                const uint64_t *sources, const uint64_t *sizes, uint64_t count,
@@ -790,7 +740,6 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
  * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
  *                context, and _CAPTURE if the graph would hold parts of it by their addresses. With a ticket as
  *                ferry_copy_async. `error` has no index.
- * Driver:        as ferry_copy_batch_async, without the look-ups.
  */
 FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options,
                                         struct CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *error);
@@ -812,7 +761,6 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_co
  *                or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
  *                _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The addresses are
  *                unchanged after an error.
- * Driver:        the look-ups of ferry_copy_batch; cuMemcpy3DAsync for the table.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
                                                const uint64_t *sources, struct CUstream_st *stream,
@@ -827,7 +775,6 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
  * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
  * Ownership:     the batch is gone, whatever is returned, except in the child of a fork.
  * Errors:        the driver's own may be those of earlier work.
- * Driver:        cuMemFree for the table.
  */
 FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_info *error);
 
@@ -843,7 +790,6 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_i
  * Ownership:     the batch is gone.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the batch is
  *                still the caller's.
- * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_prepared_destroy_deferred(ferry_prepared *prepared, struct CUstream_st *stream,
                                                   ferry_error_info *error);
@@ -900,11 +846,6 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  *                options of the call, the options of the instance or the driver exclude kernels, if the box leaves an
  *                allocation or registration, or if kernels cannot reach the memory. Errors in the options are as for
  *                ferry_copy.
- * Driver:        cuPointerGetAttributes unless the place states a device; cuMemsetD8Async, D16 or D32, or
- *                cuMemsetD2D8Async, D2D16 or D2D32, on the legacy stream; then cuStreamSynchronize. A fill across
- *                registered pieces is split as copies are, if all of the memory is registered. A kernel fills what
- *                needs one and, in memory of the context's device, rows so narrow and many that the driver's call is
- *                slower: cuPointerGetAttributes and cuLaunchKernel; on first need cuLibraryLoadData.
  */
 FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options,
                              ferry_error_info *error);
@@ -912,7 +853,8 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
 /*
  * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or on one
  * with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
- * are those of the context found as for ferry_fill.
+ * are those of the context found as for ferry_fill. No kernel fills memory that a capture has allocated, because the
+ * driver does not know this memory.
  *
  * NULL:          `options`, `ticket`.
  * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
@@ -921,8 +863,6 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  * Errors:        as ferry_fill; nothing was enqueued except the parts of a split fill before the part that fails.
  *                FERRY_ERROR_DEVICE also for a stream that cannot reach the memory; _NO_CONTEXT for another process's
  *                memory on a stream of a context other than the one that opened it. With a ticket as ferry_copy_async.
- * Driver:        as ferry_fill, without the wait; with a ticket as ferry_copy_async. The driver does not know memory
- *                that a capture itself has allocated, and no kernel fills it.
  */
 FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_desc *fill,
                                    const ferry_copy_options *options, struct CUstream_st *stream, ferry_ticket **ticket,
@@ -1043,7 +983,6 @@ typedef struct ferry_explanation {
  * Blocking:      never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
  *                ferry_copy.
  * Errors:        as ferry_copy.
- * Driver:        the look-ups of ferry_copy, and cuPointerGetAttributes for each address.
  */
 FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
                                      const ferry_copy_options *options, ferry_explanation *explanation,
@@ -1062,7 +1001,6 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
  * Blocking:      as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
  *                ferry_copy_async.
  * Errors:        as ferry_copy_async.
- * Driver:        as ferry_copy_explain.
  */
 FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
                                            const ferry_copy_options *options, struct CUstream_st *stream,
@@ -1075,7 +1013,6 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  * NULL:          `options`.
  * Blocking:      as ferry_copy_explain.
  * Errors:        as ferry_fill, but for refusals by the driver.
- * Driver:        the look-ups of ferry_fill, and cuPointerGetAttributes.
  */
 FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_desc *fill,
                                      const ferry_copy_options *options, ferry_explanation *explanation,
@@ -1088,7 +1025,6 @@ FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_
  * Blocking:      as ferry_copy_explain.
  * Errors:        as ferry_fill_async, but for refusals by the driver: _DEVICE for a stream that cannot reach the memory
  *                and _NO_CONTEXT are not found.
- * Driver:        as ferry_fill_explain.
  */
 FERRY_API int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill,
                                            const ferry_copy_options *options, struct CUstream_st *stream,
@@ -1142,7 +1078,6 @@ typedef struct ferry_batch_explanation {
  * Values:        `copies`: `count` elements.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
- * Driver:        the look-ups of ferry_copy_batch_async.
  */
 FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies,
                                                  uint64_t count, const ferry_copy_options *options,
@@ -1156,7 +1091,6 @@ FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
  * Blocking:      as ferry_copy_explain_async.
  * Errors:        as ferry_copy_pieces_async.
- * Driver:        the look-ups of ferry_copy_pieces_async.
  */
 FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations,
                                                   const uint64_t *sources, const uint64_t *sizes, uint64_t count,
@@ -1566,7 +1500,6 @@ FERRY_API const char *ferry_instance_get_missing_entry_point(ferry_instance *ins
  * NULL:          returned if the driver has no such entry point.
  * Thread-safety: safe if the program's own get_proc is.
  * Ownership:     valid until ferry_close.
- * Driver:        cuGetProcAddress.
  */
 FERRY_API void *ferry_instance_get_proc(ferry_instance *instance, const char *name, int32_t version);
 
@@ -1653,7 +1586,6 @@ FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uui
  *
  * Blocking:      while the driver makes the context, on the first retain in the process (up to hundreds of ms).
  * Ownership:     one reference to *context is the caller's.
- * Driver:        cuDevicePrimaryCtxRetain.
  */
 FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context,
                                                ferry_error_info *error);
@@ -1662,7 +1594,6 @@ FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t
  * Releases one reference to the device's primary context.
  *
  * Blocking:      as the driver, if this was the last reference in the process.
- * Driver:        cuDevicePrimaryCtxRelease.
  */
 FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
@@ -1672,7 +1603,6 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
  * Values:        `flags`: CUctx_flags; 0 is the driver's default.
  * Blocking:      while the driver makes the context.
  * Ownership:     *context is the caller's until ferry_context_destroy.
- * Driver:        cuCtxCreate (as of CUDA 3.2), cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
                                        struct CUctx_st **context, ferry_error_info *error);
@@ -1683,7 +1613,6 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
  * ferry_options.trace for the calls in this context that are not reported as done yet.
  *
  * Blocking:      until the context's work has ended, and kernels of helpers (ferry_multilink_set) that come late.
- * Driver:        cuCtxDestroy.
  */
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context, ferry_error_info *error);
 
@@ -1696,7 +1625,6 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
  * Errors:        the driver's own for an invalid context.
- * Driver:        cuCtxPushCurrent, cuCtxGetDevice, cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context,
                                       ferry_error_info *error);
@@ -1708,7 +1636,6 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
  * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
  * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
- * Driver:        cuCtxPushCurrent.
  */
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context,
                                      ferry_error_info *error);
@@ -1719,14 +1646,11 @@ FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, s
  * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
  * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
- * Driver:        cuCtxPopCurrent.
  */
 FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context, ferry_error_info *error);
 
 /*
  * Stores the calling thread's current context in *context; NULL if there is none.
- *
- * Driver:        cuCtxGetCurrent.
  */
 FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context,
                                             ferry_error_info *error);
@@ -1739,7 +1663,6 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  * Blocking:      until the work has ended. Calls for one device take turns, also with those of ferry_pool_destroy and
  *                others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
  * Errors:        late errors of earlier work.
- * Driver:        cuCtxSynchronize.
  */
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context,
                                             ferry_error_info *error);
@@ -1774,7 +1697,6 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * Blocking:      may wait for the device.
  * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
  * Errors:        FERRY_ERROR_FLAGS.
- * Driver:        cuStreamCreateWithPriority.
  */
 FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
                                       struct CUstream_st **stream, ferry_error_info *error);
@@ -1784,7 +1706,6 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
  * FERRY_DEFAULT_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
  *
  * Thread-safety: safe; no other call may be using the stream.
- * Driver:        cuStreamDestroy.
  */
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream, ferry_error_info *error);
 
@@ -1794,7 +1715,6 @@ FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream
  *
  * Blocking:      until the work has ended.
  * Errors:        late errors of earlier work.
- * Driver:        cuStreamSynchronize.
  */
 FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream,
                                            ferry_error_info *error);
@@ -1805,7 +1725,6 @@ FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUst
  *
  * Values:        `done`: 0 or 1.
  * Errors:        late errors of earlier work.
- * Driver:        cuStreamQuery.
  */
 FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_st *stream, int32_t *done,
                                      ferry_error_info *error);
@@ -1821,7 +1740,6 @@ FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_s
  * Ownership:     `user` must live until the call of `done`. If this call fails, `done` is not called.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for NULL `done`; FERRY_ERROR_CAPTURE on a stream that is being captured;
  *                FERRY_ERROR_OUT_OF_MEMORY.
- * Driver:        cuStreamAddCallback.
  */
 FERRY_API int32_t ferry_stream_notify(ferry_instance *instance, struct CUstream_st *stream,
                                       void (*done)(void *user, int32_t status), void *user, ferry_error_info *error);
@@ -1832,7 +1750,6 @@ FERRY_API int32_t ferry_stream_notify(ferry_instance *instance, struct CUstream_
  * ferry_stream_synchronize.
  *
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
- * Driver:        cuStreamWaitEvent.
  */
 FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
                                           struct CUevent_st *event, ferry_error_info *error);
@@ -1849,7 +1766,6 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
  * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
  * Errors:        FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver shares no events
  *                (ferry_device_info.ipc_events).
- * Driver:        cuEventCreate.
  */
 FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags,
                                      struct CUevent_st **event, ferry_error_info *error);
@@ -1860,7 +1776,6 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
  * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
- * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
 
@@ -1870,7 +1785,6 @@ FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_s
  *
  * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
  * Errors:        the driver's -1400 for a stream of another context.
- * Driver:        cuEventRecord.
  */
 FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream,
                                      ferry_error_info *error);
@@ -1880,7 +1794,6 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
  *
  * Blocking:      until that work has ended.
  * Errors:        late errors of earlier work.
- * Driver:        cuEventSynchronize.
  */
 FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
 
@@ -1890,7 +1803,6 @@ FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUeve
  *
  * Values:        `done`: 0 or 1.
  * Errors:        late errors of earlier work.
- * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st *event, int32_t *done,
                                     ferry_error_info *error);
@@ -1901,7 +1813,6 @@ FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st 
  *
  * Errors:        the driver's -1600 if an event has not passed yet, and -1400 if one was never recorded or has no
  *                timing, or if the two are of two contexts.
- * Driver:        cuEventElapsedTime.
  */
 FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUevent_st *start, struct CUevent_st *end,
                                            float *milliseconds, ferry_error_info *error);
@@ -1926,7 +1837,6 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  *                ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
- * Driver:        cuMemAlloc; before it, or before it is called again, as ferry_deferred_trim.
  */
 FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                                      ferry_error_info *error);
@@ -1938,7 +1848,6 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
  * Blocking:      may wait for the device, as ferry_device_alloc.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        the driver's own for other element sizes.
- * Driver:        cuMemAllocPitch, otherwise as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
                                              uint32_t element_size, uint64_t *address, uint64_t *row_pitch,
@@ -1952,7 +1861,6 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
  * Blocking:      may wait for the device.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
- * Driver:        cuMemAllocManaged, attached globally.
  */
 FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                                       ferry_error_info *error);
@@ -1965,7 +1873,6 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
  *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory) and of
  *                another API (ferry_external_memory_release).
- * Driver:        cuPointerGetAttributes, cuMemFree.
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_error_info *error);
 
@@ -1981,7 +1888,6 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, 
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was freed already;
  *                _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory is
  *                still the caller's.
- * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
                                              ferry_error_info *error);
@@ -2010,8 +1916,6 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
  *
  * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
  * Errors:        the driver's own: whatever it refused to free stays.
- * Driver:        cuEventQuery; cuArrayDestroy, cuMipmappedArrayDestroy, cuMemFree, cuDestroyExternalMemory,
- *                cuDestroyExternalSemaphore, cuIpcCloseMemHandle; as ferry_host_free and ferry_pinned_pool_destroy.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
 
@@ -2072,7 +1976,6 @@ typedef struct ferry_host_block {
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
  *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
  *                memory.
- * Driver:        cuMemHostRegister, else cuMemHostAlloc, with PORTABLE and DEVICEMAP.
  */
 FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
                                    ferry_host_block *block, ferry_error_info *error);
@@ -2084,7 +1987,6 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
  * Blocking:      until running work on the devices has ended.
  * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool, for registered memory, and for memory given to
  *                ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for example).
- * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address, ferry_error_info *error);
 
@@ -2101,7 +2003,6 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address, ferry
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed already, and as for
  *                ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
  *                memory is still the caller's.
- * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
                                            ferry_error_info *error);
@@ -2122,7 +2023,6 @@ FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *addre
  *                with its context, as for ferry_host_alloc.
  * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
  *                Nothing is registered then.
- * Driver:        cuMemHostRegister with PORTABLE and DEVICEMAP, once for each piece.
  */
 FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
                                       ferry_error_info *error);
@@ -2136,7 +2036,6 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
  *                to ferry_host_unregister_deferred; the driver's -1713
  *                if it is not registered. If the driver refuses one piece, ferry unregisters the others and returns the
  *                first error: there is nothing left to try again.
- * Driver:        cuMemHostUnregister, once for each piece.
  */
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *error);
 
@@ -2152,7 +2051,6 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address,
  * Errors:        FERRY_ERROR_ADDRESS if no registration of this instance begins there, or if it is being unregistered
  *                already; the driver's -1713 if the registration ended with its context; _CAPTURE on a stream that is
  *                being captured; _OUT_OF_MEMORY. After an error the memory is registered as before.
- * Driver:        cuPointerGetAttributes, cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_host_unregister_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
                                                  ferry_error_info *error);
@@ -2183,8 +2081,6 @@ typedef struct ferry_address_info {
  * current context's device, else for device 0. In a copy between such memory and another device's memory,
  * FERRY_SOURCE_ORDER_CALL and FERRY_COPY_DESTINATION_WRITTEN apply unless both that device and the copy's own have
  * access.
- *
- * Driver:        cuPointerGetAttributes.
  */
 FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
                                          ferry_error_info *error);
@@ -2288,7 +2184,6 @@ typedef struct ferry_array_desc {
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_deferred.
  * Errors:        FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or a number of channels
  *                that the format does not have; the driver's own for unsupported sizes.
- * Driver:        cuArray3DCreate, or cuEventQuery if an array is reused; and as ferry_device_alloc.
  */
 FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      struct CUarray_st **array, ferry_error_info *error);
@@ -2300,7 +2195,6 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
  * Blocking:      until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_deferred.
- * Driver:        cuArrayDestroy; cuSurfObjectDestroy after it, if a kernel has read the array.
  */
 FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array, ferry_error_info *error);
 
@@ -2318,7 +2212,6 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array that another instance or the driver made, for a level,
  *                and for an array already destroyed in this way; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the array is still the caller's.
- * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_array_destroy_deferred(ferry_instance *instance, struct CUarray_st *array,
                                                struct CUstream_st *stream, ferry_error_info *error);
@@ -2333,7 +2226,6 @@ FERRY_API int32_t ferry_array_destroy_deferred(ferry_instance *instance, struct 
  * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
  *                ferry_mipmapped_array_destroy_deferred.
  * Errors:        as ferry_array_create.
- * Driver:        cuMipmappedArrayCreate, otherwise as ferry_array_create.
  */
 FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                                uint32_t levels, struct CUmipmappedArray_st **mipmapped,
@@ -2345,7 +2237,6 @@ FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t
  *
  * Ownership:     *array belongs to the mipmapped array and ends with it; it must not be destroyed by itself.
  * Errors:        the driver's -1001 if there is no such level.
- * Driver:        cuMipmappedArrayGetLevel.
  */
 FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
                                                   uint32_t level, struct CUarray_st **array, ferry_error_info *error);
@@ -2357,7 +2248,6 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
  * Blocking:      until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_deferred.
- * Driver:        cuMipmappedArrayDestroy; cuSurfObjectDestroy after it, for each level that a kernel has read.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
                                                 ferry_error_info *error);
@@ -2371,7 +2261,6 @@ FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct
  * Blocking:      as ferry_device_free_deferred.
  * Ownership:     as ferry_array_destroy_deferred.
  * Errors:        as ferry_array_destroy_deferred.
- * Driver:        as ferry_array_destroy_deferred.
  */
 FERRY_API int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instance,
                                                          struct CUmipmappedArray_st *mipmapped,
@@ -2383,7 +2272,6 @@ FERRY_API int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instanc
  *
  * Ownership:     *plane_array belongs to `array` and ends with it; it must not be destroyed by itself.
  * Errors:        the driver's -1001 if there is no such plane or the format is not planar.
- * Driver:        cuArrayGetPlane.
  */
 FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
                                         struct CUarray_st **plane_array, ferry_error_info *error);
@@ -2395,7 +2283,6 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
  * NULL:          `element_size`.
  * Blocking:      never, except on a thread without a context as ferry_context_retain_primary.
  * Errors:        the driver's own for a handle that is no array, if the driver detects it.
- * Driver:        cuArray3DGetDescriptor.
  */
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
                                        uint32_t *element_size, ferry_error_info *error);
@@ -2446,7 +2333,6 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
  *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
  *                that the driver did not take back is lost.
- * Driver:        cuEventSynchronize, cuEventDestroy; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *error);
 
@@ -2461,7 +2347,6 @@ FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error
  * Ownership:     the pool is gone. Its memory is pinned until it is released.
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the pool is still the caller's.
- * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, struct CUstream_st *stream,
                                                      ferry_error_info *error);
@@ -2476,7 +2361,6 @@ FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, st
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
  * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
  *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
- * Driver:        cuEventQuery for blocks that were freed on a stream; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address,
                                           ferry_error_info *error);
@@ -2490,8 +2374,6 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
  * Ownership:     as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come after
  *                `stream`.
  * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
- * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing; cuStreamWaitEvent for a block that is still in use;
- *                cuEventQuery; as ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
                                                 void **address, ferry_error_info *error);
@@ -2515,7 +2397,6 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address,
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the block is still the caller's.
- * Driver:        cuCtxGetId, cuStreamGetId, cuStreamIsCapturing, cuEventRecord, cuEventCreate on first need.
  */
 FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream,
                                                ferry_error_info *error);
@@ -2525,7 +2406,6 @@ FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *ad
  * waits for its stream stays.
  *
  * Blocking:      as ferry_host_free, if there is memory to release.
- * Driver:        cuEventQuery; as ferry_host_free.
  */
 FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *error);
 
@@ -2542,16 +2422,12 @@ typedef struct ferry_pool_stats {
 
 /*
  * Fills `stats`.
- *
- * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats,
                                               ferry_error_info *error);
 
 /*
  * Resets both high-water marks to the current values.
- *
- * Driver:        cuEventQuery.
  */
 FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *error);
 
@@ -2576,7 +2452,6 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_e
  * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
  * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
- * Driver:        cuMemAllocAsync; cuDeviceGetMemPool and cuMemAllocFromPoolAsync for another device than the stream's.
  */
 FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size,
                                            struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
@@ -2591,7 +2466,6 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
  * Errors:        FERRY_ERROR_IMPORTED for memory of another process (ferry_ipc_close_memory); _ADDRESS for an address
  *                that is not the beginning of an allocation or was freed already. Memory of ferry_device_alloc that is
  *                freed twice in stream order is not detected: the process may crash, as with the driver.
- * Driver:        cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
                                           ferry_error_info *error);
@@ -2619,7 +2493,6 @@ typedef struct ferry_pool_desc {
  * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
  *                that does not exist: _INVALID_ARGUMENT, index).
- * Driver:        cuMemPoolCreate.
  */
 FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
                                     struct CUmemPoolHandle_st **pool, ferry_error_info *error);
@@ -2636,7 +2509,6 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *                the call. May wait for the device.
  * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
  *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
- * Driver:        cuMemPoolGetAttribute, cuMemPoolTrimTo, cuCtxSynchronize, cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                      ferry_error_info *error);
@@ -2648,7 +2520,6 @@ FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolH
  * Values:        `location`: FERRY_LOCATION_*.
  * Ownership:     *pool is the driver's.
  * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
- * Driver:        cuDeviceGetDefaultMemPool, cuMemGetDefaultMemPool.
  */
 FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
                                          struct CUmemPoolHandle_st **pool, ferry_error_info *error);
@@ -2660,7 +2531,6 @@ FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t locat
  * Values:        `location`: FERRY_LOCATION_*.
  * Ownership:     *pool belongs to its owner as before.
  * Errors:        as ferry_pool_get_default.
- * Driver:        cuDeviceGetMemPool, cuMemGetMemPool.
  */
 FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index,
                                          struct CUmemPoolHandle_st **pool, ferry_error_info *error);
@@ -2671,7 +2541,6 @@ FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t locat
  * Values:        `location`: FERRY_LOCATION_*.
  * Ownership:     the pool stays the caller's.
  * Errors:        as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
- * Driver:        cuDeviceSetMemPool, cuMemSetMemPool.
  */
 FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
                                          struct CUmemPoolHandle_st *pool, ferry_error_info *error);
@@ -2685,7 +2554,6 @@ FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t locat
  * Ownership:     as ferry_device_alloc_async.
  * Errors:        FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the driver's -1002 if it is
  *                out of memory or the pool is at its max_size.
- * Driver:        cuMemAllocFromPoolAsync.
  */
 FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
                                          struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
@@ -2708,8 +2576,6 @@ typedef struct ferry_pool_info {
  * Fills `info`. The driver does not tell where a pool lies. The location of a pool that ferry did not create, and that
  * is neither the default pool nor the current one of a location, is FERRY_LOCATION_UNKNOWN, with index -1:
  * ferry_address_get_info tells where memory from it lies.
- *
- * Driver:        none, or cuDeviceGetDefaultMemPool, cuDeviceGetMemPool, cuMemGetDefaultMemPool, cuMemGetMemPool.
  */
 FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info,
                                       ferry_error_info *error);
@@ -2727,7 +2593,6 @@ typedef struct ferry_pool_attributes {
  * Fills `attributes`.
  *
  * Errors:        FERRY_ERROR_IMPORTED for a pool of another process.
- * Driver:        cuMemPoolGetAttribute.
  */
 FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                             ferry_pool_attributes *attributes, ferry_error_info *error);
@@ -2738,7 +2603,6 @@ FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUm
  *
  * Errors:        as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are neither 0 nor 1. If the
  *                driver refuses an attribute, others may already be set.
- * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                             const ferry_pool_attributes *attributes, ferry_error_info *error);
@@ -2748,7 +2612,6 @@ FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUm
  *
  * Thread-safety: safe; the numbers are read one after the other.
  * Errors:        as ferry_pool_get_attributes.
- * Driver:        cuMemPoolGetAttribute.
  */
 FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                        ferry_pool_stats *stats, ferry_error_info *error);
@@ -2757,7 +2620,6 @@ FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoo
  * Resets both high-water marks to the current values.
  *
  * Errors:        as ferry_pool_get_attributes.
- * Driver:        cuMemPoolSetAttribute.
  */
 FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                          ferry_error_info *error);
@@ -2767,7 +2629,6 @@ FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemP
  *
  * Blocking:      may wait for the device.
  * Errors:        as ferry_pool_get_attributes.
- * Driver:        cuMemPoolTrimTo.
  */
 FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep,
                                   ferry_error_info *error);
@@ -2788,9 +2649,6 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
  * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot access the pool's device, _DATA_LOST if the data was lost:
  *                access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE
  *                succeeds there); _INVALID_ARGUMENT for other values of `access`.
- * Driver:        cuDeviceCanAccessPeer, cuMemPoolSetAccess, cuMemPoolGetAccess; the first time
- *                cuStreamCreateWithPriority, cuMemAlloc, cuMemAllocFromPoolAsync, cuMemcpy3DAsync,
- *                cuStreamSynchronize, cuMemFreeAsync, cuMemFree, cuStreamDestroy.
  */
 FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
                                         int32_t access, ferry_error_info *error);
@@ -2799,7 +2657,6 @@ FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPo
  * Sets *access to the access of `device` to memory of `pool`.
  *
  * Values:        `access`: FERRY_ACCESS_*.
- * Driver:        cuMemPoolGetAccess.
  */
 FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
                                         int32_t *access, ferry_error_info *error);
@@ -2870,7 +2727,6 @@ FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_h
  * Ownership:     the memory stays the caller's and must live until the importer has closed it.
  * Errors:        FERRY_ERROR_ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS; _NOT_SHAREABLE for
  *                other kinds of memory, for memory of a pool that was not exported, and for imported memory.
- * Driver:        cuPointerGetAttributes, cuIpcGetMemHandle or cuMemPoolExportPointer.
  */
 FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size,
                                           ferry_ipc_handle *handle, ferry_error_info *error);
@@ -2884,7 +2740,6 @@ FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t add
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
  *                default pool, for a pool without that handle type and for an imported pool.
- * Driver:        cuMemPoolExportToShareableHandle; as ferry_pool_get_info to find the pool's location.
  */
 FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
                                         ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
@@ -2895,7 +2750,6 @@ FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPo
  *
  * Ownership:     the event stays the caller's.
  * Errors:        FERRY_ERROR_NOT_SHAREABLE for other events, and for imported ones.
- * Driver:        cuIpcGetEventHandle.
  */
 FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUevent_st *event, ferry_ipc_handle *handle,
                                          ferry_error_info *error);
@@ -2914,7 +2768,6 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  *                an object that no longer exists (not always detected: only the exporter knows which memory of a pool
  *                exists); _MACHINE for a handle made on another machine; _DEVICE for a device that this process does not
  *                see; _POOL if the pool was not imported. Nothing has been mapped.
- * Driver:        cuIpcOpenMemHandle or cuMemPoolImportPointer; cuPointerGetAttributes.
  */
 FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
                                           ferry_error_info *error);
@@ -2930,7 +2783,6 @@ FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_
  * Ownership:     os_handle stays the caller's, who may close it at once. *pool is the caller's until
  *                ferry_ipc_close_pool.
  * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
- * Driver:        cuMemPoolImportFromShareableHandle.
  */
 FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
@@ -2947,7 +2799,6 @@ FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ip
  * Ownership:     *event is the caller's until ferry_ipc_close_event.
  * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance of this process. An
  *                event that its exporter has destroyed, while it still runs, is not detected.
- * Driver:        cuIpcOpenEventHandle.
  */
 FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
                                          struct CUevent_st **event, ferry_error_info *error);
@@ -2963,7 +2814,6 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  * Ownership:     the import is gone; the memory is still the exporter's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE for memory of a pool
  *                and a stream that is being captured.
- * Driver:        cuIpcCloseMemHandle or cuMemFreeAsync.
  */
 FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
                                          ferry_error_info *error);
@@ -2979,7 +2829,6 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
  * Ownership:     the import is gone; the memory is still the exporter's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE on a stream that is
  *                being captured; _OUT_OF_MEMORY. After an error the import is still open.
- * Driver:        cuMemFreeAsync, or cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address,
                                                   struct CUstream_st *stream, ferry_error_info *error);
@@ -2992,7 +2841,6 @@ FERRY_API int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint
  * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
  *                imported, also through another instance of this process, and possibly until the stream has passed the
  *                close of such memory.
- * Driver:        cuMemPoolDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                        ferry_error_info *error);
@@ -3003,7 +2851,6 @@ FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoo
  * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
- * Driver:        cuEventDestroy.
  */
 FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
 
@@ -3045,7 +2892,6 @@ typedef struct ferry_peer_info {
  * Fills `info` for access by `device` to the memory of `peer`. Runs no probe.
  *
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself.
- * Driver:        cuDeviceCanAccessPeer, cuDeviceGetP2PAttribute.
  */
 FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info,
                                       ferry_error_info *error);
@@ -3060,9 +2906,6 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
  * Errors:        FERRY_ERROR_PEER_ACCESS: the driver reports no access; _DATA_LOST: the data was lost;
  *                _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is
  *                kept.
- * Driver:        cuDeviceCanAccessPeer, cuThreadExchangeStreamCaptureMode, cuCtxCreate, cuCtxEnablePeerAccess,
- *                cuStreamCreateWithPriority, cuMemAlloc, cuMemcpy3DPeerAsync, cuStreamSynchronize, cuMemFree,
- *                cuStreamDestroy, cuCtxDestroy.
  */
 FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
@@ -3075,8 +2918,6 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
  *
  * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
  * Errors:        as ferry_peer_probe.
- * Driver:        cuDeviceCanAccessPeer, cuCtxEnablePeerAccess; the first time also the calls of ferry_peer_probe but
- *                cuCtxCreate and cuCtxDestroy, and cuCtxDisablePeerAccess if the data is lost.
  */
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
@@ -3089,7 +2930,6 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. Breaks a
  *                capture in either context.
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself. After an error access is as before.
- * Driver:        cuCtxSynchronize, cuCtxDisablePeerAccess.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
@@ -3099,6 +2939,7 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  * and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info reports
  * the rates. With them ferry plans copies from `device` to `peer` until this pair is calibrated again, a profile that
  * has the pair is loaded, or ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
+ * With FERRY_KERNELS_NONE the links are not measured.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on GPUs that are otherwise idle.
@@ -3108,10 +2949,6 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver without
  *                streams or events; late errors of earlier work. No access is no error. After an error the rates are
  *                unchanged.
- * Driver:        as ferry_peer_probe; cuMemGetInfo, cuEventCreate, those of ferry_host_alloc; many times
- *                cuMemcpy3DPeerAsync, cuMemcpy3DAsync, cuLaunchKernel, cuEventQuery, cuEventRecord, cuStreamWaitEvent
- *                and cuStreamSynchronize; and the calls that release all this. Loads kernels that are not loaded yet;
- *                with FERRY_KERNELS_NONE the links are not measured.
  */
 FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
 
@@ -3152,7 +2989,6 @@ typedef struct ferry_multilink_options {
  *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
  *                _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad
  *                one keep their access.
- * Driver:        as ferry_peer_enable; cuDeviceGetP2PAttribute, cuMemAlloc, cuEventCreate, those of ferry_host_alloc.
  */
 FERRY_API int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,
                                       ferry_error_info *error);
@@ -3207,7 +3043,6 @@ typedef struct ferry_external_memory_desc {
  *                _OUT_OF_BOUNDS for a size beyond the allocation (of a D3D resource this is not detected); _FLAGS;
  *                _OUT_OF_MEMORY also if the process has no descriptor left. `error` names the field. NVIDIA's driver
  *                takes the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
- * Driver:        cuImportExternalMemory, cuExternalMemoryGetMappedBuffer.
  */
 FERRY_API int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_external_memory_desc *desc,
                                                struct CUextMemory_st **memory, ferry_error_info *error);
@@ -3237,7 +3072,6 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
  *                and go. The memory and its other arrays live on.
  * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for texels beyond the
  *                imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
- * Driver:        cuExternalMemoryGetMappedMipmappedArray.
  */
 FERRY_API int32_t ferry_external_memory_create_array(ferry_instance *instance, struct CUextMemory_st *memory,
                                                      uint64_t offset, const ferry_array_desc *desc, uint32_t levels,
@@ -3251,7 +3085,6 @@ FERRY_API int32_t ferry_external_memory_create_array(ferry_instance *instance, s
  * Blocking:      until running work on the device has ended.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already. After an error of
  *                the driver's own some of its arrays may be gone: only release it again.
- * Driver:        cuMemFree, cuMipmappedArrayDestroy, cuDestroyExternalMemory.
  */
 FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct CUextMemory_st *memory,
                                                 ferry_error_info *error);
@@ -3269,7 +3102,6 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
  * Ownership:     the memory and all that was made of it are gone.
  * Errors:        FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the memory is still the caller's.
- * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_external_memory_release_deferred(ferry_instance *instance, struct CUextMemory_st *memory,
                                                          struct CUstream_st *stream, ferry_error_info *error);
@@ -3302,7 +3134,6 @@ typedef struct ferry_external_semaphore_desc {
  * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
  *                ferry_external_semaphore_release_deferred. The handle's ownership is as in ferry_external_memory_import.
  * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
- * Driver:        cuImportExternalSemaphore.
  */
 FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
                                                   struct CUextSemaphore_st **semaphore, ferry_error_info *error);
@@ -3313,7 +3144,6 @@ FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, cons
  * graph the same value is signalled at each launch. Default streams are those of the semaphore's device.
  *
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
- * Driver:        cuSignalExternalSemaphoresAsync.
  */
 FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
                                                         uint64_t value, struct CUstream_st *stream,
@@ -3327,7 +3157,6 @@ FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance
  * semaphore's device.
  *
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
- * Driver:        cuWaitExternalSemaphoresAsync.
  */
 FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
                                                       uint64_t value, uint32_t timeout_ms, struct CUstream_st *stream,
@@ -3338,7 +3167,6 @@ FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, 
  *
  * NULL:          `semaphore`.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
- * Driver:        cuDestroyExternalSemaphore.
  */
 FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
                                                    ferry_error_info *error);
@@ -3355,7 +3183,6 @@ FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, str
  * Ownership:     the semaphore is gone.
  * Errors:        FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
- * Driver:        cuEventRecord; the first times cuEventCreate.
  */
 FERRY_API int32_t ferry_external_semaphore_release_deferred(ferry_instance *instance,
                                                             struct CUextSemaphore_st *semaphore,
@@ -3397,8 +3224,6 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
  * Ownership:     the instance's; ferry_staging_trim releases the memory.
  * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
  *                takes no kernels.
- * Driver:        cuLibraryLoadData, cuKernelGetFunction, cuMemHostRegister or cuMemHostAlloc, cuEventCreate,
- *                cuStreamCreateWithPriority.
  */
 FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
@@ -3409,7 +3234,6 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
  *
  * Blocking:      until running work on the devices has ended, as ferry_host_free.
  * Errors:        the driver's own: memory that it does not take back stays in use.
- * Driver:        cuMemHostUnregister or cuMemFreeHost.
  */
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info *error);
 
@@ -3426,7 +3250,7 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info 
  * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
  * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the
  * device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never
- * calibrates by itself.
+ * calibrates by itself. With FERRY_KERNELS_NONE no kernels are measured.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
  * Blocking:      for two seconds at most on a GPU that is otherwise idle.
@@ -3435,11 +3259,6 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info 
  *                is released. Anything that ferry_staging_prepare would create stays, unless the options exclude
  *                staging. The profile is the instance's.
  * Errors:        FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
- * Driver:        cuThreadExchangeStreamCaptureMode, cuStreamCreateWithPriority, cuMemGetInfo, cuMemAlloc,
- *                cuMemHostAlloc, cuPointerGetAttributes, cuArray3DCreate, cuSurfObjectCreate, many times
- *                cuMemcpy3DAsync, cuMemcpyBatchAsync, cuMemcpy3DBatchAsync, cuLaunchKernel and cuStreamSynchronize, and
- *                the calls that release all this. Loads kernels that are not loaded yet; with FERRY_KERNELS_NONE none
- *                are measured.
  */
 FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
 

@@ -34,7 +34,7 @@ if says(text):
     problems.append(f"the filter refuses the header: {says(text)}")
 for label, complaint in [("Blocking:      never.", "repeats its default"),
                          ("Thread-safety: safe.", "repeats its default"),
-                         ("Driver:        none.", "repeats its default"),
+                         ("Driver:        none.", "unknown label"),
                          ("Locking:       none.", "unknown label")]:
     changed = text.replace(" * Errors:        none.\n", f" * {label}\n", 1)
     if changed == text or complaint not in says(changed):
