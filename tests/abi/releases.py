@@ -7,6 +7,10 @@ releases.py ROOT SHARED_LIBRARY PROGRAM CC...
 abidiff compares libraries without code, made from the headers and version scripts, because the libraries of releases
 are not kept. exports.py and the compiler check that this library matches its header and version script.
 
+`tools/dev abi-baseline` stores the interface of MAJOR.MINOR at the release. Before the first release with this soname,
+there is nothing to compare with. The script fails if a release in the changelog has no stored interface, or if an
+interface is stored without a release.
+
 The script also checks itself: it pretends that altered copies of the current interface were released, and must find
 each promise that the current interface then breaks.
 """
@@ -66,6 +70,10 @@ def problems_of(release, folder):
     # Harmless changes too: a renamed field is one to a binary, but not to a binding or a source.
     if subprocess.run(["abidiff", "--harmless", "--no-added-syms", *libraries], check=False).returncode:
         yield "what abidiff said"
+    present = exports.read_version_script(script.read_text())
+    released = exports.read_version_script((release / "ferry.map").read_text())
+    yield from (f"the node {node} of the release has gained {name}" for name, node in present.items()
+                if name not in released and node in released.values())
     constants = constants_of(header)
     for name, value in constants_of(release / "ferry.h").items():
         if constants.get(name) != value:
@@ -93,6 +101,15 @@ def baseline_of(header_text, script_text, folder):
     return project / "tests/abi/releases" / soname / "0.0"
 
 
+def problems_of_baselines(changelog_text, stored):
+    """Compares the names of the stored interfaces with the releases in the changelog that have this soname."""
+    versions = re.findall(r"^## \[((0\.\d+|\d+)[.\d]*)\] - \d{4}-\d\d-\d\d$", changelog_text, flags=re.M)
+    released = {".".join(version.split(".")[:2]) for version, abi in versions if soname == f"libferry.so.{abi}"}
+    yield from (f"{one} is released, and its interface is not stored: run tools/dev abi-baseline {one}"
+                for one in sorted(released - stored))
+    yield from (f"the interface of {one} is stored, and CHANGELOG.md has no date for it" for one in sorted(stored - released))
+
+
 # What a release had where the current interface differs: whether that breaks a promise, and the replacements that make
 # the release's header and version script of the current ones.
 RELEASED = {
@@ -100,6 +117,8 @@ RELEASED = {
     "one field less at the end of a sized struct": (False, [(header, r"uint64_t depth;\n(?=} ferry_array_desc;)", "")]),
     "one more function": (True, [(header, r"(?=FERRY_API int32_t ferry_version)", "FERRY_API void ferry_gone(void);\n"),
                                  (script, "ferry_version;", "ferry_version; ferry_gone;")]),
+    "one function less in the same node": (True, [(header, r"FERRY_API const char \*ferry_obstacle_text\([^;]*;\n", ""),
+                                                  (script, " *ferry_obstacle_text;\n", "")]),
     "a parameter of another type": (True, [(header, r"ferry_status_name\(int32_t", "ferry_status_name(int64_t")]),
     "functions in another node": (True, [(script, r"FERRY_\d+\.\d+", "FERRY_0.0")]),
     "one more constant": (True, [(header, r"\Z", "#define FERRY_GONE 1\n")]),
@@ -110,6 +129,14 @@ RELEASED = {
 
 
 def problems_of_check():
+    first = soname.removeprefix("libferry.so.") + ("" if ".0." in soname else ".0")  # the first release with this soname
+    for changelog_text, stored, is_wrong in [
+            (f"## [{first}.0] - unreleased\n", set(), False), (f"## [{first}.0] - unreleased\n", {first}, True),
+            (f"## [{first}.0] - 2030-01-02\n", set(), True), (f"## [{first}.0] - 2030-01-02\n", {first}, False),
+            ("## [0.0.1] - 2030-01-02\n", set(), False)]:
+        found = list(problems_of_baselines(changelog_text, stored))
+        if bool(found) != is_wrong:
+            yield f"stored {stored or 'nothing'}, and the changelog has {changelog_text!r}: the check finds {found or 'nothing'}"
     for name, (is_broken, replacements) in RELEASED.items():
         texts = {file: file.read_text() for file in (header, script)}
         for file, pattern, replacement in replacements:
@@ -128,10 +155,13 @@ if not shutil.which("abidiff"):
     sys.exit(77)
 soname = re.search(r"\(SONAME\).*\[(.*)\]", output_of("readelf", "-d", library))[1]
 promised = sorted((root / "tests/abi/releases" / soname).glob("*"))
-problems = []
+problems = list(problems_of_baselines((root / "CHANGELOG.md").read_text(encoding="utf-8"), {one.name for one in promised}))
 for release in promised:
     with tempfile.TemporaryDirectory() as temporary:
         problems += [f"broken since {release.name}: {problem}" for problem in problems_of(release, Path(temporary))]
 problems += problems_of_check()
-print(*problems, f"{soname}, releases: {', '.join(release.name for release in promised) or 'none yet'}", sep="\n")
+compared = f"compared with {', '.join(one.name for one in promised)}" if promised else (
+    "compared with no release, because none is released yet. At the first release, tools/dev abi-baseline stores its "
+    "interface. Until then, this script only checks that it finds breaks")
+print(*problems, f"{soname}: {compared}", sep="\n")
 sys.exit(1 if problems else 0)
