@@ -2,15 +2,15 @@
 """Turns the plain comments of ferry's headers into Doxygen's, for its INPUT_FILTER: doxygen-filter.py HEADER
 
 A function's comment states only the labels whose value is not the default. The header's Conventions state the defaults,
-and this filter fills them in. It fails on an unknown label, a label out of order and a label that repeats its default.
-The filter also makes a page of driver-calls.txt.
+and this filter fills them in. It fails on an unknown label, a label out of order, a label that repeats its default,
+and a label Blocking without a class. The filter also makes a page of driver-calls.txt.
 """
 import re
 import sys
 from pathlib import Path
 
 import driver_calls
-from labels import LABELS, defaults_of, split, with_common_errors, words
+from labels import BLOCKING, LABELS, blocking_class, defaults_of, split, with_common_errors, words
 
 SECTIONS = "|".join(LABELS)
 COMMENT = r"/\*(?:[^*]|\*(?!/))*\*/"
@@ -31,6 +31,8 @@ def labelled(comment, name, status, defaults):
         text = words(given.get(label, default))
         if label in given and text in (default, default.split()[0] + "."):  # such as "safe."
             problems.append(f"{name}: {label} repeats its default")
+        if label == "Blocking" and not blocking_class(text):
+            problems.append(f"{name}: {label} begins with no class of {', '.join(BLOCKING)}")
         if label == "Errors":
             text = with_common_errors(text if label in given else "", status)
         lines.append(f" * {label}: {text}")

@@ -2,6 +2,7 @@
 import re
 
 LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors"]
+BLOCKING = ["none", "driver_lock", "first_use", "stream", "device"]  # each includes the waits of those before it
 DEFAULT = re.compile(rf"^ \* {{13}}({'|'.join(LABELS)}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
 LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
 
@@ -27,6 +28,12 @@ def values_of(text):
     ends = [mark.start() for mark in marks[1:]] + [len(text)]
     return {name: text[mark.end():end].rstrip(".") for mark, end in zip(marks, ends)
             for name in re.findall(r"\w+", mark[1])}
+
+
+def blocking_class(text):
+    """The class at the beginning of what the label Blocking says; empty if the label does not begin with a class."""
+    found = re.match(rf"({'|'.join(BLOCKING)})[.,:]", text)
+    return found[1] if found else ""
 
 
 def with_common_errors(listed, status):

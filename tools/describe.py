@@ -21,7 +21,7 @@ HEADER = ROOT / "include/ferry/ferry.h"
 VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
 import driver_calls  # noqa: E402
-from labels import LABELS, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
+from labels import LABELS, blocking_class, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
 
 SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8}
 POINTER_SIZE = 8
@@ -330,7 +330,9 @@ def describe_function(function, comment, of_comment, defaults, versioned, known,
     errors = with_common_errors(given.get("Errors", ""), returns_status)
     for label in LABELS[1:]:
         result[label.lower().replace("-", "_")] = errors if label == "Errors" else given.get(label, defaults[label])
-    result["may_block"] = not re.match(r"never\b(?!,)|none", result["blocking"])
+    result["blocking_text"] = result["blocking"]
+    result["blocking"] = blocking_class(result["blocking_text"])
+    result["may_block"] = result["blocking"] != "none"
     return result
 
 

@@ -27,7 +27,7 @@ ENUM_NAMES = {"FERRY_ERROR": "Status", "FERRY_STATUS": "StatusTraits", "FERRY_KI
 SCALARS = {"void": "void", "char": "byte", "uint8_t": "byte", "int32_t": "int", "uint32_t": "uint", "int64_t": "long",
            "uint64_t": "ulong", "float": "float"}
 KEYWORDS = {"event", "params", "checked", "object", "string", "in", "out", "ref", "base", "lock", "fixed"}
-LABELS = {"values": ("Values", "any number;"), "thread_safety": ("Thread-safety", "safe from any thread."), "blocking": ("Blocking", "never."),
+LABELS = {"values": ("Values", "any number;"), "thread_safety": ("Thread-safety", "safe from any thread."), "blocking_text": ("Blocking", "none."),
           "ownership": ("Ownership", "structs, arrays and strings"), "errors": ("Errors", "the common errors.")}
 
 

@@ -114,7 +114,7 @@ def struct(one, types):
 
 def function(one, types):
     parameters = ", ".join(f"{p['name']}: {types.of_value(p)}" for p in one["parameters"])
-    labels = [("Values", "values"), ("Thread-safety", "thread_safety"), ("Blocking", "blocking"), ("Ownership", "ownership"),
+    labels = [("Values", "values"), ("Thread-safety", "thread_safety"), ("Blocking", "blocking_text"), ("Ownership", "ownership"),
               ("Errors", "errors"), ("Driver", "driver")]
     nullable = [f"`{p['name']}`" for p in one["parameters"] if p.get("nullable")]
     text = one["comment"] + f"\n\n* NULL: {', '.join(nullable) or 'none'}.\n"

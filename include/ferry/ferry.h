@@ -23,12 +23,26 @@
  *             NULL: allowed for `error` and for `stream`, which is then the default stream.
  *             Values: any number; a pointer is to one object, or to a text that ends with zero.
  *             Thread-safety: safe from any thread.
- *             Blocking: never.
+ *             Blocking: none.
  *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
  *               the call ends is gone.
  *             Errors: the common errors if the function returns a status, else none.
  *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
  *             "none".
+ * Blocking    The first word of the label Blocking is the class of the function: what a call may wait for. Each class
+ *             includes the waits of the classes before it:
+ *             none: ferry's internal locks, for a short time. The call makes no driver call, except for queries of
+ *               streams, events, addresses and contexts. These queries return while another thread frees memory.
+ *             driver_lock: a lock of the driver. Another thread holds this lock while its own driver call runs, for
+ *               example until a free has waited for the device. The call does not wait for work of the GPU.
+ *             first_use: like driver_lock, but the first call in an instance or a context also creates a context, loads
+ *               kernels, starts threads or pins memory. This takes milliseconds, and the driver may wait for running
+ *               work of the device. ferry_staging_prepare and ferry_options.kernels do this work in advance.
+ *             stream: work of a stream.
+ *             device: all work of a device, as cuMemFree, cuMemHostUnregister and cuModuleLoad do.
+ *             The text after the class says when the call waits. A call of any class first creates a context if it
+ *             needs one (see Contexts). A call that enqueues work waits if its stream already has about a thousand
+ *             pending operations.
  * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
  *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
  *             combination, also 0. An array has the stated number of elements or bytes. The comments of fields begin
@@ -197,9 +211,9 @@ typedef struct ferry_options ferry_options;
  * take an address that they do not know for host memory.
  *
  * NULL:          `options`.
- * Blocking:      while cuInit runs. With FERRY_KERNELS_AT_OPEN or FERRY_STAGING_AT_OPEN also makes each device's
- *                primary context and waits for its running work, and with the latter starts threads and pins memory;
- *                otherwise makes no context.
+ * Blocking:      device. With FERRY_KERNELS_AT_OPEN and FERRY_STAGING_AT_OPEN, the call creates the primary context of
+ *                each device and waits for its running work. With the latter, the call also starts threads and pins
+ *                memory. Without both, the class is first_use: the call waits for cuInit and creates no context.
  * Ownership:     *instance is the caller's until ferry_close. `options` is read before return. The callbacks and their
  *                data must live until ferry_close has returned.
  * Errors:        FERRY_ERROR_NO_DRIVER, _DRIVER_TOO_OLD, _NO_DEVICE, or the driver's own status if cuInit fails. With
@@ -221,12 +235,12 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  *
  * NULL:          `instance`.
  * Thread-safety: no other call on this instance may be running or come later.
- * Blocking:      until staged copies in flight have ended, unless their context is dead; until streams have passed
- *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async); until streams have
- *                passed deferred frees (see ferry_deferred_info), which are then done. If the instance holds the last
- *                reference to a primary context, the driver waits for its work and destroys it with everything in it.
- *                The last instance on the software driver ends that driver: running work ends first, then all its
- *                addresses, arrays and contexts are gone.
+ * Blocking:      device. The call waits until staged copies in flight have ended, unless their context is dead; until
+ *                streams have passed large batches, whose pieces are in tables of the instance
+ *                (ferry_copy_batch_async); and until streams have passed deferred frees (see ferry_deferred_info),
+ *                which are then done. If the instance holds the last reference to a primary context, the driver waits
+ *                for its work and destroys it with everything in it. The last instance on the software driver ends that
+ *                driver: running work ends first, then all its addresses, arrays and contexts are gone.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -416,7 +430,7 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * destination's device, else of the source's, else of device 0.
  *
  * NULL:          `options`.
- * Blocking:      until the copy is complete.
+ * Blocking:      stream. The call returns when the copy is complete.
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
  *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from
  *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the forced
@@ -438,23 +452,40 @@ typedef struct ferry_ticket ferry_ticket;
  * three it is found as for ferry_copy.
  * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
+ * The call returns at once, except where this table names a wait: "read" is until the pageable source has been read,
+ * "complete" is until the copy to host memory is complete. ferry_copy_explain_async reports the wait of a copy.
+ *
+ * ends and size         stream is idle    | earlier work is pending on the stream
+ * without pageable      returns at once   | returns at once
+ * pageable to 1 MiB     read or complete  | returns at once
+ * pageable above 1 MiB  returns at once   | returns at once
+ * CALL to 1 MiB         read              | returns at once
+ * CALL above 1 MiB      read              | read, after the earlier work
+ * DESTINATION_WRITTEN   complete          | complete, after the earlier work
+ * not staged            read or complete  | read or complete, after the earlier work
+ * host to host          complete          | complete, after the earlier work
+ *
+ * The rows with pageable are for copies between pageable memory and memory or an array of the stream's device. On an
+ * idle stream, these copies are staged and return at once if staging is predicted to be faster than the driver. Above
+ * 1 MiB they are always staged, except in three cases that the prediction decides: staging is late because the machine
+ * is busy, no kernel can serve, or the driver is the software driver. On an idle stream, a staged copy waits up to
+ * 0.1 ms until the device has started a kernel, about 10 us if the device is idle. A small upload waits up to 30 us
+ * (0.3 ms on the software driver) for an upload by ferry just before it on the stream.
+ *
+ * CALL is FERRY_SOURCE_ORDER_CALL with a pageable source, and DESTINATION_WRITTEN is that flag with a pageable
+ * destination. If 32 MiB of such sources are in use, a copy with CALL waits as above 1 MiB.
+ *
+ * Copies of pageable memory are not staged if the other end is managed memory, memory of another device, or an array
+ * without a surface above 256 MiB; if the options exclude staging; and with NO_KERNELS if no slots are free (see
+ * docs/staging.md). With CALL, ferry does not wait for earlier work before these copies, but the driver may. Memory of a
+ * host pool does not count as host memory here if the device of the copy's other end has access to the pool, or between
+ * host memory the stream's device.
+ *
  * NULL:          `ticket`, `options`.
- * Blocking:      does not wait for the GPU, except with FERRY_SOURCE_ORDER_CALL or FERRY_COPY_DESTINATION_WRITTEN, and
- *                in two cases. The driver's own copies from host memory to host memory wait, and so do its copies of
- *                pageable memory that are not staged: where staging cannot serve (managed memory, another device's
- *                memory, arrays without a surface above 256 MiB; see docs/staging.md), where the options exclude it,
- *                and on an idle stream where the driver is predicted to be faster: up to 1 MiB, or more while staging
- *                is late because the machine is busy, where no kernel can serve, or on the software driver. Such a call
- *                waits for earlier work on the stream (not with FERRY_SOURCE_ORDER_CALL), and until a pageable source
- *                has been read or, with a host destination, until the copy is complete. A small upload waits up to 30
- *                us (0.3 ms on the software driver) for an upload by ferry just before it on the stream, and a staged
- *                copy on an idle stream up to 0.1 ms until the device has started a kernel, about 10 us if it is idle.
- *                ferry_copy_explain_async reports what applies. Memory of a host pool does not count as host memory
- *                here if the device of the copy's other end has access to the pool, or between host memory the stream's
- *                device. The first copy by a kernel in a context may wait while the kernel is loaded; the first staged,
- *                buffered or relayed copy, while threads start, streams are created or memory is pinned
- *                (ferry_options.kernels and staging). Like every call that enqueues, it waits for the driver's lock
- *                while another thread frees (see Memory).
+ * Blocking:      stream, where the table says that the call waits. Otherwise driver_lock. The first copy by a kernel in
+ *                a context is first_use, because it loads the kernel. The first staged, buffered or relayed copy is
+ *                first_use, because it starts threads, creates streams or pins memory (ferry_options.kernels and
+ *                staging).
  * Ownership:     `copy` is read before return. The memory must live until the copy is complete, and the source must not
  *                change until then. A pageable source with FERRY_SOURCE_ORDER_CALL is only needed until the call
  *                returns. Memory that is unmapped while a copy runs cannot be made safe.
@@ -478,7 +509,7 @@ FERRY_API int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_de
  * integers: (uint64_t)(uintptr_t)pointer.
  *
  * NULL:          `options`.
- * Blocking:      until the copy is complete.
+ * Blocking:      stream, as ferry_copy.
  * Errors:        FERRY_ERROR_ADDRESS, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP; as ferry_copy.
  */
 FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
@@ -488,7 +519,7 @@ FERRY_API int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destinatio
  * ferry_copy_bytes on a stream, as ferry_copy_async.
  *
  * NULL:          `options`, `ticket`.
- * Blocking:      as ferry_copy_async.
+ * Blocking:      stream, as ferry_copy_async.
  * Ownership:     the memory must live until the copy is complete; *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_async.
  */
@@ -521,6 +552,7 @@ typedef struct ferry_ticket_info {
  * Broadcasts and relays have a part of their work on other devices. If the context of one of these dies, bytes are
  * missing, but `stream` goes on and reports nothing. A ticket made while that work is in flight has the status.
  *
+ * Blocking:      driver_lock.
  * Ownership:     *ticket is the caller's until ferry_ticket_release, which must come before ferry_close.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; FERRY_ERROR_OUT_OF_MEMORY.
  */
@@ -552,9 +584,9 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * again. A time-out of 0 queries the ticket once. FERRY_NO_TIMEOUT is the only negative time-out.
  *
  * Thread-safety: as ferry_ticket_get_info.
- * Blocking:      until the copy is done, its context has died, or the time-out is over. The call may return a
- *                millisecond after the end of the time-out, or later while the calling thread, which helps, waits for a
- *                page of the program's memory.
+ * Blocking:      stream. The call returns when the copy is done, its context has died, or the time-out is over. The
+ *                call may return a millisecond after the end of the time-out, or later while the calling thread, which
+ *                helps, waits for a page of the program's memory.
  * Ownership:     the ticket stays the caller's.
  * Errors:        the status that ended the copy, which may come from earlier work that failed;
  *                FERRY_ERROR_INVALID_ARGUMENT for NULL; FERRY_ERROR_NOT_READY after the time-out. For the copy's own
@@ -570,7 +602,8 @@ FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, fe
  *
  * Values:        `tickets`: `count` elements.
  * Thread-safety: safe, but not beside ferry_ticket_release of one of the tickets.
- * Blocking:      as ferry_ticket_wait. Without a time-out the call may also return up to 1 ms after the work has ended.
+ * Blocking:      stream, as ferry_ticket_wait. Without a time-out the call may also return up to 1 ms after the work
+ *                has ended.
  * Errors:        FERRY_ERROR_NOT_READY after the time-out; _INVALID_ARGUMENT names the first NULL ticket by its index.
  *                No ticket changes.
  */
@@ -583,7 +616,7 @@ FERRY_API int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t c
  * for ferry_stream_synchronize.
  *
  * Thread-safety: as ferry_ticket_get_info.
- * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured: the work is not part of the graph. The driver's
  *                CUDA_ERROR_CONTEXT_IS_DESTROYED if the ticket's context has been destroyed.
  */
@@ -594,6 +627,7 @@ FERRY_API int32_t ferry_ticket_wait_async(ferry_ticket *ticket, struct CUstream_
  *
  * NULL:          `ticket`.
  * Thread-safety: not beside another call on the same ticket.
+ * Blocking:      driver_lock.
  */
 FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *error);
 
@@ -629,7 +663,7 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.
- * Blocking:      until all copies are complete.
+ * Blocking:      stream. The call returns when all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
  *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. An error in the options has no
@@ -646,11 +680,11 @@ FERRY_API int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_de
  *
  * NULL:          `copies`, `options`, `ticket`.
  * Values:        `copies`: `count` elements.
- * Blocking:      does not wait for the GPU, except for copies that wait in ferry_copy_async too; for pieces that are
- *                staged together, with FERRY_SOURCE_ORDER_CALL until their sources have been read, and with
- *                FERRY_COPY_DESTINATION_WRITTEN until their destinations are complete; for pieces that the driver
- *                copies one by one because kernels of others fill the device; and for the stream if the driver cannot
- *                make an event for a table (see Driver).
+ * Blocking:      stream, in these cases. Otherwise as ferry_copy_async. The call waits for copies that wait in
+ *                ferry_copy_async too; for pieces that are staged together, with FERRY_SOURCE_ORDER_CALL until their
+ *                sources have been read, and with FERRY_COPY_DESTINATION_WRITTEN until their destinations are complete;
+ *                for pieces that the driver copies one by one because kernels of others fill the device; and for the
+ *                stream if the driver cannot make an event for a table of pieces.
  * Ownership:     `copies` is read before return. The memory must stay valid until the batch has completed on the
  *                stream, as for ferry_copy_async. *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_batch and ferry_copy_async; nothing was enqueued, except the parts before a part that
@@ -667,7 +701,7 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
  *
  * NULL:          `destinations`, `sources`, `sizes`, `options`.
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
- * Blocking:      until all pieces are complete.
+ * Blocking:      stream. The call returns when all pieces are complete.
  * Errors:        as ferry_copy_batch.
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
@@ -679,7 +713,7 @@ FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *de
  *
  * NULL:          `destinations`, `sources`, `sizes`, `options`, `ticket`.
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
- * Blocking:      as ferry_copy_batch_async.
+ * Blocking:      stream, as ferry_copy_batch_async.
  * Ownership:     the arrays are read before return; the memory and *ticket as for ferry_copy_batch_async.
  * Errors:        as ferry_copy_batch_async.
  */
@@ -697,8 +731,8 @@ typedef struct ferry_prepared ferry_prepared;
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.
- * Blocking:      while a table of the pieces is sent to the device, if kernels read one; cuMemAlloc may wait for the
- *                device.
+ * Blocking:      device. If kernels read a table of the pieces, cuMemAlloc may wait for the device, and the call waits
+ *                while the table is sent to the device.
  * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
  *                is read before return. For every launch the memory and the context must live, and the memory must stay
  *                of the same kind.
@@ -715,7 +749,7 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  *
  * NULL:          `destinations`, `sources`, `sizes`, `options`.
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
- * Blocking:      as ferry_prepared_create.
+ * Blocking:      device, as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the arrays are read before return.
  * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
  *                one allocation at either end: FERRY_SIDE_DESCRIPTOR and FERRY_FIELD_ADDRESS, without value and limit.
@@ -735,7 +769,7 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const u
  *
  * NULL:          `options`, `ticket`.
  * Thread-safety: safe, but not beside ferry_prepared_set_addresses and ferry_prepared_destroy on the same batch.
- * Blocking:      as ferry_copy_batch_async.
+ * Blocking:      stream, as ferry_copy_batch_async.
  * Ownership:     as ferry_copy_batch_async.
  * Errors:        FERRY_ERROR_DEVICE for a stream of another device; for an updatable batch _UNSUPPORTED in another
  *                context, and _CAPTURE if the graph would hold parts of it by their addresses. With a ticket as
@@ -756,7 +790,7 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_co
  * Thread-safety: safe, but not beside another call on the same prepared batch: ferry_prepared_launch,
  *                ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only
  *                streams order them.
- * Blocking:      does not wait for the GPU.
+ * Blocking:      first_use. The call may pin memory for the table.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_OTHER_KIND,
  *                or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
  *                _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The addresses are
@@ -772,7 +806,8 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const u
  * NULL:          `prepared`.
  * Thread-safety: not beside another call on the same batch, ferry_prepared_launch and
  *                ferry_prepared_set_addresses.
- * Blocking:      if the batch has a table on the device, for the device's running work, as cuMemFree does.
+ * Blocking:      device, if the batch has a table on the device: the call waits for running work, as cuMemFree does.
+ *                Otherwise driver_lock.
  * Ownership:     the batch is gone, whatever is returned, except in the child of a fork.
  * Errors:        the driver's own may be those of earlier work.
  */
@@ -786,7 +821,7 @@ FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_i
  *
  * NULL:          `prepared`.
  * Thread-safety: as ferry_prepared_destroy.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the batch is gone.
  * Errors:        FERRY_ERROR_CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the batch is
  *                still the caller's.
@@ -837,7 +872,7 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  * context.
  *
  * NULL:          `options`.
- * Blocking:      until the fill is complete.
+ * Blocking:      stream. The call returns when the fill is complete.
  * Errors:        FERRY_ERROR_KIND, _PAGEABLE, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _ALIGNMENT, _FLAGS,
  *                _RESERVED name the field in `error`, and nothing was filled. If the driver refuses a part of a split
  *                fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is no power of two up
@@ -857,7 +892,7 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
  * driver does not know this memory.
  *
  * NULL:          `options`, `ticket`.
- * Blocking:      does not wait for the GPU, except while kernels are loaded (ferry_options.kernels).
+ * Blocking:      first_use. The first fill by a kernel in a context loads the kernel (ferry_options.kernels).
  * Ownership:     `fill` is read before return. The memory must live until the fill is complete; *ticket as for
  *                ferry_copy_async.
  * Errors:        as ferry_fill; nothing was enqueued except the parts of a split fill before the part that fails.
@@ -980,8 +1015,8 @@ typedef struct ferry_explanation {
  * whether a copy between two devices uses the link between them: that depends on peer access.
  *
  * NULL:          `options`.
- * Blocking:      never, except on first need as ferry_context_retain_primary, and while kernels are loaded as
- *                ferry_copy.
+ * Blocking:      first_use. If a kernel or staging may be faster, the first call in a context loads the kernels, as
+ *                ferry_copy does.
  * Errors:        as ferry_copy.
  */
 FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy,
@@ -998,8 +1033,8 @@ FERRY_API int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_
  * makes it. ferry_ticket_info.route is the route that the copy took.
  *
  * NULL:          `options`.
- * Blocking:      as ferry_copy_explain; for a copy to be staged also while threads start and memory is pinned, as
- *                ferry_copy_async.
+ * Blocking:      first_use, as ferry_copy_explain. For a copy that is going to be staged, the first call also starts
+ *                threads and pins memory, as ferry_copy_async does.
  * Errors:        as ferry_copy_async.
  */
 FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry_copy_desc *copy,
@@ -1011,7 +1046,7 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  * in the call's context, and that ferry_fill then makes in the memory's own, is explained as in the call's.
  *
  * NULL:          `options`.
- * Blocking:      as ferry_copy_explain.
+ * Blocking:      first_use, as ferry_copy_explain.
  * Errors:        as ferry_fill, but for refusals by the driver.
  */
 FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_desc *fill,
@@ -1022,7 +1057,7 @@ FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_
  * Reports what ferry_fill_async would do, as ferry_fill_explain.
  *
  * NULL:          `options`.
- * Blocking:      as ferry_copy_explain.
+ * Blocking:      first_use, as ferry_copy_explain.
  * Errors:        as ferry_fill_async, but for refusals by the driver: _DEVICE for a stream that cannot reach the memory
  *                and _NO_CONTEXT are not found.
  */
@@ -1076,7 +1111,7 @@ typedef struct ferry_batch_explanation {
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.
- * Blocking:      as ferry_copy_explain_async.
+ * Blocking:      first_use, as ferry_copy_explain_async.
  * Errors:        as ferry_copy_batch_async.
  */
 FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies,
@@ -1089,7 +1124,7 @@ FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const
  *
  * NULL:          `destinations`, `sources`, `sizes`, `options`.
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
- * Blocking:      as ferry_copy_explain_async.
+ * Blocking:      first_use, as ferry_copy_explain_async.
  * Errors:        as ferry_copy_pieces_async.
  */
 FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations,
@@ -1499,6 +1534,7 @@ FERRY_API const char *ferry_instance_get_missing_entry_point(ferry_instance *ins
  *
  * NULL:          returned if the driver has no such entry point.
  * Thread-safety: safe if the program's own get_proc is.
+ * Blocking:      driver_lock.
  * Ownership:     valid until ferry_close.
  */
 FERRY_API void *ferry_instance_get_proc(ferry_instance *instance, const char *name, int32_t version);
@@ -1584,7 +1620,8 @@ FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uui
 /*
  * Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
  *
- * Blocking:      while the driver makes the context, on the first retain in the process (up to hundreds of ms).
+ * Blocking:      first_use. The first retain in the process creates the context, which takes up to hundreds of
+ *                milliseconds.
  * Ownership:     one reference to *context is the caller's.
  */
 FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context,
@@ -1593,7 +1630,8 @@ FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t
 /*
  * Releases one reference to the device's primary context.
  *
- * Blocking:      as the driver, if this was the last reference in the process.
+ * Blocking:      device, if this was the last reference in the process: the driver waits for the work of the context.
+ *                Otherwise driver_lock.
  */
 FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
@@ -1601,7 +1639,7 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
  *
  * Values:        `flags`: CUctx_flags; 0 is the driver's default.
- * Blocking:      while the driver makes the context.
+ * Blocking:      driver_lock. Each call creates a context, which takes up to hundreds of milliseconds.
  * Ownership:     *context is the caller's until ferry_context_destroy.
  */
 FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
@@ -1612,7 +1650,8 @@ FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device,
  * device's primary context. No thread may have the context current, and no other call may be using it. First calls
  * ferry_options.trace for the calls in this context that are not reported as done yet.
  *
- * Blocking:      until the context's work has ended, and kernels of helpers (ferry_multilink_set) that come late.
+ * Blocking:      device. The call waits until the context's work has ended, and for kernels of helpers
+ *                (ferry_multilink_set) that come late.
  */
 FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context, ferry_error_info *error);
 
@@ -1623,6 +1662,7 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  *
  * NULL:          `context`.
  * Thread-safety: safe; calls already running on other threads may still use the former context.
+ * Blocking:      driver_lock.
  * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
  * Errors:        the driver's own for an invalid context.
  */
@@ -1635,7 +1675,7 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
  *
  * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
- * Blocking:      as ferry_context_retain_primary, if `context` is NULL and the primary one was not retained yet.
+ * Blocking:      first_use. If `context` is NULL, the first call for a device retains its primary context.
  */
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context,
                                      ferry_error_info *error);
@@ -1660,8 +1700,9 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  * for `device`, which need not be the thread's current one.
  *
  * NULL:          `context`.
- * Blocking:      until the work has ended. Calls for one device take turns, also with those of ferry_pool_destroy and
- *                others that wait for a context: CUDA 13.0 can deadlock when two threads do so at once.
+ * Blocking:      device. The call returns when the work of the context has ended. Calls for one device take turns, also
+ *                with those of ferry_pool_destroy and others that wait for a context: CUDA 13.0 can deadlock when two
+ *                threads do so at once.
  * Errors:        late errors of earlier work.
  */
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context,
@@ -1694,7 +1735,7 @@ FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t de
  * driver applies; copies ignore it.
  *
  * Values:        `flags`: FERRY_STREAM_NON_BLOCKING or 0.
- * Blocking:      may wait for the device.
+ * Blocking:      first_use. The first call for a device retains its primary context.
  * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.
  * Errors:        FERRY_ERROR_FLAGS.
  */
@@ -1706,6 +1747,7 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
  * FERRY_DEFAULT_STREAM_PER_THREAD are FERRY_ERROR_INVALID_ARGUMENT.
  *
  * Thread-safety: safe; no other call may be using the stream.
+ * Blocking:      driver_lock.
  */
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream, ferry_error_info *error);
 
@@ -1713,7 +1755,7 @@ FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream
  * Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else device
  * 0's.
  *
- * Blocking:      until the work has ended.
+ * Blocking:      stream. The call returns when the work has ended.
  * Errors:        late errors of earlier work.
  */
 FERRY_API int32_t ferry_stream_synchronize(ferry_instance *instance, struct CUstream_st *stream,
@@ -1735,8 +1777,8 @@ FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_s
  * calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
  *
  * NULL:          `user`.
- * Blocking:      none. `done` must not call ferry or the driver, nor wait for a thread that does. It may be called
- *                before this call returns, and after ferry_close.
+ * Blocking:      driver_lock. `done` must not call ferry or the driver, nor wait for a thread that does. It may be
+ *                called before this call returns, and after ferry_close.
  * Ownership:     `user` must live until the call of `done`. If this call fails, `done` is not called.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for NULL `done`; FERRY_ERROR_CAPTURE on a stream that is being captured;
  *                FERRY_ERROR_OUT_OF_MEMORY.
@@ -1749,7 +1791,7 @@ FERRY_API int32_t ferry_stream_notify(ferry_instance *instance, struct CUstream_
  * was never recorded. The event may be destroyed or recorded again at once. Default streams as for
  * ferry_stream_synchronize.
  *
- * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
+ * Blocking:      driver_lock.
  */
 FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
                                           struct CUevent_st *event, ferry_error_info *error);
@@ -1762,7 +1804,7 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
  * Creates an event on `device`; it can be recorded on streams of that device.
  *
  * Values:        `flags`: FERRY_EVENT_*.
- * Blocking:      never, except on first need as ferry_context_retain_primary.
+ * Blocking:      first_use. The first call for a device retains its primary context.
  * Ownership:     *event, a CUevent, is the caller's until ferry_event_destroy.
  * Errors:        FERRY_ERROR_FLAGS; _UNSUPPORTED for FERRY_EVENT_INTERPROCESS where the driver shares no events
  *                (ferry_device_info.ipc_events).
@@ -1775,6 +1817,7 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  *
  * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
  */
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
@@ -1783,7 +1826,7 @@ FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_s
  * Records `event` after the work enqueued on `stream` so far. The stream must belong to the event's context. Default
  * streams as for ferry_stream_synchronize: for an event of another device, name a stream.
  *
- * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees (see Memory).
+ * Blocking:      driver_lock.
  * Errors:        the driver's -1400 for a stream of another context.
  */
 FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st *event, struct CUstream_st *stream,
@@ -1792,7 +1835,7 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
 /*
  * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
  *
- * Blocking:      until that work has ended.
+ * Blocking:      stream. The call returns when that work has ended.
  * Errors:        late errors of earlier work.
  */
 FERRY_API int32_t ferry_event_synchronize(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
@@ -1811,6 +1854,7 @@ FERRY_API int32_t ferry_event_query(ferry_instance *instance, struct CUevent_st 
  * Stores the time from `start` to `end` in milliseconds, to about half a microsecond; negative if `end` passed first.
  * Both events belong to one context and must have passed.
  *
+ * Blocking:      driver_lock.
  * Errors:        the driver's -1600 if an event has not passed yet, and -1400 if one was never recorded or has no
  *                timing, or if the two are of two contexts.
  */
@@ -1833,8 +1877,9 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
 /*
  * Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.
  *
- * Blocking:      may wait for the device, as cuMemAlloc may. Waits for running work if deferred frees keep more than
- *                ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep some.
+ * Blocking:      device. cuMemAlloc may wait for the device. The call waits for running work if deferred frees keep
+ *                more than ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep
+ *                some.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
  */
@@ -1845,7 +1890,7 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
  * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
  * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next. A width or height of 0 is an error.
  *
- * Blocking:      may wait for the device, as ferry_device_alloc.
+ * Blocking:      device, as ferry_device_alloc.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        the driver's own for other element sizes.
  */
@@ -1858,7 +1903,7 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
  * the pages. The context of `device` allocates it. If ferry_device_info.concurrent_managed_access is 0, the host
  * must not touch managed memory while any device has work. Size 0 is an error.
  *
- * Blocking:      may wait for the device.
+ * Blocking:      device. cuMemAllocManaged may wait for the device.
  * Ownership:     *address is the caller's until ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
  */
@@ -1869,7 +1914,7 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  * Frees memory of ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
  * ferry_pool_alloc_async. 0 is allowed.
  *
- * Blocking:      until running work on the device has ended, as cuMemFree does.
+ * Blocking:      device. The call waits until running work on the device has ended, as cuMemFree does.
  * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
  *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory) and of
  *                another API (ferry_external_memory_release).
@@ -1883,7 +1928,7 @@ FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, 
  * The stream must come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams
  * are those of the memory's device.
  *
- * Blocking:      does not wait for the GPU, only for the driver's lock while another thread frees.
+ * Blocking:      driver_lock.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was freed already;
  *                _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory is
@@ -1914,7 +1959,7 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
  * Returns what is kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
  * For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
  *
- * Blocking:      until running work on the device has ended, as ferry_device_free, if there is anything to return.
+ * Blocking:      device. If there is anything to return, the call waits as ferry_device_free.
  * Errors:        the driver's own: whatever it refused to free stays.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
@@ -1967,9 +2012,9 @@ typedef struct ferry_host_block {
  * the driver's. In small pages (usual before Linux 6.1) ferry's own then takes longer, but still less than the driver's.
  *
  * NULL:          `options`.
- * Blocking:      tens of milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds. Starts and ends threads.
- *                Waits for running work if ferry_host_free_deferred keeps more than ferry_options.deferred_bytes, or if
- *                no memory is left and it keeps some.
+ * Blocking:      device. The call waits for running work if ferry_host_free_deferred keeps more than
+ *                ferry_options.deferred_bytes, or if no memory is left and it keeps some. The call takes tens of
+ *                milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds, and starts and ends threads.
  * Ownership:     block->address is the caller's until ferry_host_free or ferry_host_free_deferred on the same instance.
  *                The memory stays pinned until the end of the context that it was made in: the current one, else
  *                ferry's for device 0. The child of a fork must not free it.
@@ -1984,7 +2029,7 @@ FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, cons
  * Frees memory that ferry_host_alloc of the same instance returned.
  *
  * NULL:          `address`.
- * Blocking:      until running work on the devices has ended.
+ * Blocking:      device. The call waits until running work on the devices has ended.
  * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool, for registered memory, and for memory given to
  *                ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for example).
  */
@@ -1998,7 +2043,7 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address, ferry
  * must not use the memory any more.
  *
  * NULL:          `address`.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until it is freed.
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed already, and as for
  *                ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
@@ -2017,8 +2062,9 @@ FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *addre
  * calls of the driver must stay within one piece.
  *
  * Values:        `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
- * Blocking:      yes: pages are faulted in and pinned. Waits for running work if deferred frees keep more host memory
- *                than ferry_options.deferred_bytes, or if they keep a part of this memory registered.
+ * Blocking:      device. The call waits for running work if deferred frees keep more host memory than
+ *                ferry_options.deferred_bytes, or if they keep a part of this memory registered. Pages are faulted in
+ *                and pinned.
  * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
  *                with its context, as for ferry_host_alloc.
  * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
@@ -2030,7 +2076,7 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
 /*
  * Undoes ferry_host_register; `address` is the one given there.
  *
- * Blocking:      until running work on the devices has ended.
+ * Blocking:      device. The call waits until running work on the devices has ended.
  * Ownership:     the memory is the caller's as before.
  * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that) and for memory given
  *                to ferry_host_unregister_deferred; the driver's -1713
@@ -2046,7 +2092,7 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address,
  * may copy it; the host may use it. ferry_address_get_info reports FERRY_MEMORY_PAGEABLE once it is unregistered. The
  * stream must come after all work that uses the memory; it may be destroyed at once.
  *
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the memory is the caller's as before, but must not be unmapped before it is unregistered.
  * Errors:        FERRY_ERROR_ADDRESS if no registration of this instance begins there, or if it is being unregistered
  *                already; the driver's -1713 if the registration ended with its context; _CAPTURE on a stream that is
@@ -2180,7 +2226,7 @@ typedef struct ferry_array_desc {
  * An array given to ferry_array_destroy_deferred is reused for an equal description on the same device, once its stream
  * has passed. Its contents are undefined, as in a new array.
  *
- * Blocking:      may wait for the device, as ferry_device_alloc; never if an array is reused.
+ * Blocking:      device, as ferry_device_alloc. If an array is reused, the class is none.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_deferred.
  * Errors:        FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or a number of channels
  *                that the format does not have; the driver's own for unsupported sizes.
@@ -2192,7 +2238,7 @@ FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, c
  * Destroys an array.
  *
  * NULL:          `array`.
- * Blocking:      until running work on the device has ended.
+ * Blocking:      device. The call waits until running work on the device has ended.
  * Ownership:     the array is gone. Graphs that copy from it may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_deferred.
  */
@@ -2206,7 +2252,7 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
  * Default streams are those of the array's device.
  *
  * NULL:          `array`.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the array and its planes are gone. First destroy its texture and surface objects: they would name the
  *                array of its next owner. Graphs that copy from it may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array that another instance or the driver made, for a level,
@@ -2222,7 +2268,7 @@ FERRY_API int32_t ferry_array_destroy_deferred(ferry_instance *instance, struct 
  * FERRY_ARRAY_SURFACE means for each level what it means for ferry_array_create. A mipmapped array given to
  * ferry_mipmapped_array_destroy_deferred is reused if the description and the number of levels are equal.
  *
- * Blocking:      as ferry_array_create.
+ * Blocking:      device, as ferry_array_create.
  * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
  *                ferry_mipmapped_array_destroy_deferred.
  * Errors:        as ferry_array_create.
@@ -2235,6 +2281,7 @@ FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t
  * Stores level number `level` of a mipmapped array in *array. Copies take it like any other array. Level 0 is the
  * largest.
  *
+ * Blocking:      driver_lock.
  * Ownership:     *array belongs to the mipmapped array and ends with it; it must not be destroyed by itself.
  * Errors:        the driver's -1001 if there is no such level.
  */
@@ -2245,7 +2292,7 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
  * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_create_array.
  *
  * NULL:          `mipmapped`.
- * Blocking:      until running work on the device has ended.
+ * Blocking:      device. The call waits until running work on the device has ended.
  * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_deferred.
  */
@@ -2258,7 +2305,7 @@ FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct
  * release of its memory destroy it.
  *
  * NULL:          `mipmapped`.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     as ferry_array_destroy_deferred.
  * Errors:        as ferry_array_destroy_deferred.
  */
@@ -2270,6 +2317,7 @@ FERRY_API int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instanc
  * Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any other
  * array. Luma is plane 0; the chroma planes follow, smaller where the format subsamples them.
  *
+ * Blocking:      driver_lock.
  * Ownership:     *plane_array belongs to `array` and ends with it; it must not be destroyed by itself.
  * Errors:        the driver's -1001 if there is no such plane or the format is not planar.
  */
@@ -2281,7 +2329,7 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
  * formats, whose copies count blocks, of a block of 4 x 4 texels; 0 for planar formats, which have no such size.
  *
  * NULL:          `element_size`.
- * Blocking:      never, except on a thread without a context as ferry_context_retain_primary.
+ * Blocking:      driver_lock.
  * Errors:        the driver's own for a handle that is no array, if the driver detects it.
  */
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
@@ -2329,7 +2377,7 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  *
  * NULL:          `pool`.
  * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned FERRY_ERROR_IN_USE.
- * Blocking:      until the streams have passed the frees, as ferry_host_free.
+ * Blocking:      device. The call waits until the streams have passed the frees, and as ferry_host_free.
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
  *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
  *                that the driver did not take back is lost.
@@ -2343,7 +2391,7 @@ FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error
  *
  * NULL:          `pool`.
  * Thread-safety: as ferry_pinned_pool_destroy.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the pool is gone. Its memory is pinned until it is released.
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the pool is still the caller's.
@@ -2356,8 +2404,8 @@ FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, st
  * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
  * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes. Size 0 is an error.
  *
- * Blocking:      only if the pool has to grow, as ferry_host_alloc; and, as ferry_host_free, if its limit makes it
- *                release free blocks of other sizes first.
+ * Blocking:      device, if the limit of the pool makes it release free blocks of other sizes, as ferry_host_free. If
+ *                the pool only has to grow, the call takes as long as ferry_host_alloc. Otherwise the class is none.
  * Ownership:     *address is the caller's until it is freed, on a stream or not.
  * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
  *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
@@ -2370,7 +2418,8 @@ FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size
  * using them. A block that was freed on the same stream is reused at once. If the pool is at its limit or cannot grow,
  * `stream` waits for a block that was freed on another stream.
  *
- * Blocking:      as ferry_pinned_pool_alloc; it does not wait for streams.
+ * Blocking:      device, as ferry_pinned_pool_alloc. The call does not wait for streams. If it makes the stream wait
+ *                for a block that is still in use, and does not release or grow, the class is driver_lock.
  * Ownership:     as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come after
  *                `stream`.
  * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
@@ -2384,7 +2433,6 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
  * from a host function of a stream.
  *
  * NULL:          `address`.
- * Blocking:      never, not even while other threads are in the driver.
  * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
  */
 FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *error);
@@ -2394,6 +2442,7 @@ FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address,
  * allowed. Default streams as for ferry_stream_synchronize.
  *
  * NULL:          `address`.
+ * Blocking:      driver_lock.
  * Ownership:     the block is gone; the stream may be destroyed at once.
  * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the block is still the caller's.
@@ -2405,7 +2454,7 @@ FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *ad
  * Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is allocated or
  * waits for its stream stays.
  *
- * Blocking:      as ferry_host_free, if there is memory to release.
+ * Blocking:      device, as ferry_host_free, if there is memory to release.
  */
 FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *error);
 
@@ -2449,7 +2498,7 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_e
  * Under capture the allocation becomes part of the graph. Until the graph is launched the driver does not know the
  * address, so copies and fills of it must state kind DEVICE and the device.
  *
- * Blocking:      does not wait for the GPU; while a pool grows, tens of microseconds to milliseconds.
+ * Blocking:      driver_lock. While a pool grows, the call takes tens of microseconds to milliseconds.
  * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
  */
@@ -2461,7 +2510,8 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
  * stream must come after all work that uses the memory. 0 is allowed. Default streams are those of the memory's device.
  * ferry_device_free takes stream-ordered memory too, and waits.
  *
- * Blocking:      does not wait for the GPU, except that the driver may for memory of ferry_device_alloc.
+ * Blocking:      driver_lock. For memory of ferry_device_alloc, NVIDIA does not document that the call does not wait
+ *                (it did not wait on H200, driver 580). ferry_device_free_deferred never waits for running work.
  * Ownership:     the memory is gone, also for ferry_address_get_info and full checks, from this call on.
  * Errors:        FERRY_ERROR_IMPORTED for memory of another process (ferry_ipc_close_memory); _ADDRESS for an address
  *                that is not the beginning of an allocation or was freed already. Memory of ferry_device_alloc that is
@@ -2489,7 +2539,7 @@ typedef struct ferry_pool_desc {
  * Creates a pool. Devices have no access to a pool in host memory before ferry_pool_set_access; without access copies
  * work, but as slowly as with pageable memory. A pool of FERRY_LOCATION_HOST cannot be shared.
  *
- * Blocking:      may wait for the device.
+ * Blocking:      device. cuMemPoolCreate may wait for the device.
  * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
  *                that does not exist: _INVALID_ARGUMENT, index).
@@ -2503,10 +2553,10 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *
  * NULL:          `pool`.
  * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      until the streams have passed the frees of its memory. If some have not, the call waits for all work
- *                of the current context, of the contexts that ferry uses and of the primary contexts, so it may wait
- *                and then return FERRY_ERROR_IN_USE. Streams of any other context must have passed their frees before
- *                the call. May wait for the device.
+ * Blocking:      device. The call waits until the streams have passed the frees of its memory. If some have not, the
+ *                call waits for all work of the current context, of the contexts that ferry uses and of the primary
+ *                contexts, so it may wait and then return FERRY_ERROR_IN_USE. Streams of any other context must have
+ *                passed their frees before the call.
  * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
  *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
  */
@@ -2518,6 +2568,7 @@ FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolH
  * ferry_pool_desc.
  *
  * Values:        `location`: FERRY_LOCATION_*.
+ * Blocking:      driver_lock.
  * Ownership:     *pool is the driver's.
  * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
  */
@@ -2529,6 +2580,7 @@ FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t locat
  * set, it is the default pool. It is the same for the whole process.
  *
  * Values:        `location`: FERRY_LOCATION_*.
+ * Blocking:      driver_lock.
  * Ownership:     *pool belongs to its owner as before.
  * Errors:        as ferry_pool_get_default.
  */
@@ -2539,6 +2591,7 @@ FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t locat
  * Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
  *
  * Values:        `location`: FERRY_LOCATION_*.
+ * Blocking:      driver_lock.
  * Ownership:     the pool stays the caller's.
  * Errors:        as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
  */
@@ -2550,7 +2603,7 @@ FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t locat
  * streams are those of the pool's device; for pools in host memory, of the current context, else of device 0. The host
  * may use the address of memory from a pool in host memory too.
  *
- * Blocking:      as ferry_device_alloc_async.
+ * Blocking:      driver_lock, as ferry_device_alloc_async.
  * Ownership:     as ferry_device_alloc_async.
  * Errors:        FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the driver's -1002 if it is
  *                out of memory or the pool is at its max_size.
@@ -2576,6 +2629,8 @@ typedef struct ferry_pool_info {
  * Fills `info`. The driver does not tell where a pool lies. The location of a pool that ferry did not create, and that
  * is neither the default pool nor the current one of a location, is FERRY_LOCATION_UNKNOWN, with index -1:
  * ferry_address_get_info tells where memory from it lies.
+ *
+ * Blocking:      driver_lock.
  */
 FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info,
                                       ferry_error_info *error);
@@ -2592,6 +2647,7 @@ typedef struct ferry_pool_attributes {
 /*
  * Fills `attributes`.
  *
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_IMPORTED for a pool of another process.
  */
 FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
@@ -2601,6 +2657,7 @@ FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUm
  * Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct keep their
  * values.
  *
+ * Blocking:      driver_lock.
  * Errors:        as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are neither 0 nor 1. If the
  *                driver refuses an attribute, others may already be set.
  */
@@ -2611,6 +2668,7 @@ FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUm
  * Fills `stats` with this process's share.
  *
  * Thread-safety: safe; the numbers are read one after the other.
+ * Blocking:      driver_lock.
  * Errors:        as ferry_pool_get_attributes.
  */
 FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
@@ -2619,6 +2677,7 @@ FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoo
 /*
  * Resets both high-water marks to the current values.
  *
+ * Blocking:      driver_lock.
  * Errors:        as ferry_pool_get_attributes.
  */
 FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
@@ -2627,7 +2686,7 @@ FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemP
 /*
  * Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be released.
  *
- * Blocking:      may wait for the device.
+ * Blocking:      device. cuMemPoolTrimTo may wait for the device.
  * Errors:        as ferry_pool_get_attributes.
  */
 FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep,
@@ -2645,7 +2704,8 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
  * from it.
  *
  * Values:        `access`: FERRY_ACCESS_*.
- * Blocking:      while the driver maps the memory, milliseconds; FERRY_ACCESS_NONE also as ferry_context_synchronize.
+ * Blocking:      device. FERRY_ACCESS_NONE waits as ferry_context_synchronize. The first access of a device waits for
+ *                running work, and each call takes milliseconds while the driver maps the memory.
  * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot access the pool's device, _DATA_LOST if the data was lost:
  *                access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE
  *                succeeds there); _INVALID_ARGUMENT for other values of `access`.
@@ -2657,6 +2717,7 @@ FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPo
  * Sets *access to the access of `device` to memory of `pool`.
  *
  * Values:        `access`: FERRY_ACCESS_*.
+ * Blocking:      driver_lock.
  */
 FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
                                         int32_t *access, ferry_error_info *error);
@@ -2724,6 +2785,7 @@ FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_h
  * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the whole
  * allocation. For memory from a pool, first export the pool through the same instance.
  *
+ * Blocking:      driver_lock.
  * Ownership:     the memory stays the caller's and must live until the importer has closed it.
  * Errors:        FERRY_ERROR_ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS; _NOT_SHAREABLE for
  *                other kinds of memory, for memory of a pool that was not exported, and for imported memory.
@@ -2737,6 +2799,7 @@ FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t add
  * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
  *
  * Values:        `handle_type`: FERRY_HANDLE_*, one of them.
+ * Blocking:      driver_lock.
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
  *                default pool, for a pool without that handle type and for an imported pool.
@@ -2748,6 +2811,7 @@ FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPo
  * Makes a handle for an event created with FERRY_EVENT_INTERPROCESS. For an event of ferry_event_create the handle
  * names the device. For any other event it does not, because the driver does not report the device.
  *
+ * Blocking:      driver_lock.
  * Ownership:     the event stays the caller's.
  * Errors:        FERRY_ERROR_NOT_SHAREABLE for other events, and for imported ones.
  */
@@ -2761,7 +2825,8 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  * import the pool through the same instance. A handle made by this process, through any instance, maps nothing:
  * *address is the exported address.
  *
- * Blocking:      while the driver maps the memory, tens of microseconds.
+ * Blocking:      first_use. The first call for a device retains its primary context. Each call takes tens of
+ *                microseconds while the driver maps the memory.
  * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
  * Errors:        FERRY_ERROR_OTHER_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a
  *                handle of a later version, for an offset or size beyond the memory that the driver has mapped, and for
@@ -2779,7 +2844,7 @@ FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_
  * pool that this instance exported, *pool is that pool. A pool that another instance of this process exported is
  * imported like that of another process.
  *
- * Blocking:      milliseconds.
+ * Blocking:      first_use. The first call for a device retains its primary context. Each call takes milliseconds.
  * Ownership:     os_handle stays the caller's, who may close it at once. *pool is the caller's until
  *                ferry_ipc_close_pool.
  * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
@@ -2795,7 +2860,7 @@ FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ip
  * If the exporter dies before its stream has reached the record, the event never completes. A program that must not
  * hang polls with ferry_event_query.
  *
- * Blocking:      on first need as ferry_context_retain_primary.
+ * Blocking:      first_use. The first call for a device retains its primary context.
  * Ownership:     *event is the caller's until ferry_ipc_close_event.
  * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance of this process. An
  *                event that its exporter has destroyed, while it still runs, is not detected.
@@ -2809,8 +2874,8 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  * use of any of the imports. Other memory is unmapped once running work on the device has ended; `stream` is then not
  * read. 0 is allowed.
  *
- * Blocking:      until running work on the device has ended, if this is the last close of memory that is not from a
- *                pool; else never.
+ * Blocking:      device, if this is the last close of memory that is not from a pool: the call waits until running work
+ *                on the device has ended. Otherwise driver_lock.
  * Ownership:     the import is gone; the memory is still the exporter's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE for memory of a pool
  *                and a stream that is being captured.
@@ -2825,7 +2890,7 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
  * import) or ferry_close unmaps it. Until then the exporter's memory stays allocated, even if the exporter has freed it.
  * `stream` is not read if this is not the last close. Default streams are those of the memory's device. 0 is allowed.
  *
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the import is gone; the memory is still the exporter's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE on a stream that is
  *                being captured; _OUT_OF_MEMORY. After an error the import is still open.
@@ -2837,7 +2902,7 @@ FERRY_API int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint
  * Closes one import of a pool. The last close destroys the imported pool.
  *
  * NULL:          `pool`.
- * Blocking:      may wait for the device.
+ * Blocking:      device. cuMemPoolDestroy may wait for the device.
  * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
  *                imported, also through another instance of this process, and possibly until the stream has passed the
  *                close of such memory.
@@ -2850,6 +2915,7 @@ FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoo
  *
  * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
  */
 FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
@@ -2891,6 +2957,7 @@ typedef struct ferry_peer_info {
 /*
  * Fills `info` for access by `device` to the memory of `peer`. Runs no probe.
  *
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself.
  */
 FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info,
@@ -2902,7 +2969,9 @@ FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, 
  * result says nothing about `peer` accessing `device`. The test runs once per ordered pair and instance; later calls
  * return the first result. Access between other contexts is unchanged.
  *
- * Blocking:      the first time, as ferry_context_create and ferry_context_retain_primary.
+ * Blocking:      device. The first call for a pair of devices creates contexts, as ferry_context_create and
+ *                ferry_context_retain_primary, and frees memory, as ferry_device_free. Later calls for the pair are
+ *                driver_lock.
  * Errors:        FERRY_ERROR_PEER_ACCESS: the driver reports no access; _DATA_LOST: the data was lost;
  *                _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is
  *                kept.
@@ -2916,7 +2985,7 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
  * of the contexts ends. ferry_close leaves it. After ferry_context_adopt call again. Access that is already enabled is
  * a success.
  *
- * Blocking:      while the driver maps the peer's memory; the first time also as ferry_peer_probe.
+ * Blocking:      device, as ferry_peer_probe. Also waits while the driver maps the peer's memory.
  * Errors:        as ferry_peer_probe.
  */
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
@@ -2927,8 +2996,8 @@ FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, in
  *
  * Thread-safety: safe. Copies between the two that other threads enqueue meanwhile may fail, and their context may be
  *                lost.
- * Blocking:      until the work of both contexts has ended, which the driver's own call does not wait for. Breaks a
- *                capture in either context.
+ * Blocking:      device. The call waits until the work of both contexts has ended, which the driver's own call does not
+ *                wait for. Breaks a capture in either context.
  * Errors:        FERRY_ERROR_DEVICE also for a device and itself. After an error access is as before.
  */
 FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
@@ -2942,7 +3011,7 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  * With FERRY_KERNELS_NONE the links are not measured.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
- * Blocking:      for two seconds at most on GPUs that are otherwise idle.
+ * Blocking:      device. The call takes two seconds at most on GPUs that are otherwise idle.
  * Ownership:     takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that is
  *                more; 40 MiB of pinned memory; and a context on each device, with streams and events. All of it is
  *                released. The rates are the instance's.
@@ -2982,7 +3051,7 @@ typedef struct ferry_multilink_options {
  * of `device` by ferry_context_destroy, which waits for that, not by the driver's call.
  *
  * NULL:          `options`.
- * Blocking:      while kernels are loaded and memory is allocated; else as ferry_peer_enable.
+ * Blocking:      device, as ferry_peer_enable. The call also loads kernels and allocates memory.
  * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
  *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
  *                _PEER_ACCESS, _DATA_LOST with FERRY_FIELD_HELPERS: a helper has no access, lost data, or atomics do
@@ -3032,7 +3101,7 @@ typedef struct ferry_external_memory_desc {
 /*
  * Imports memory. ferry_external_memory_get_address and ferry_external_memory_create_array make places of it.
  *
- * Blocking:      may wait for the device, as ferry_device_alloc.
+ * Blocking:      device, as ferry_device_alloc.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
  *                ferry_external_memory_release_deferred. It keeps the other API's memory alive. On success a file
  *                descriptor is closed. A Windows handle stays the caller's, who may close it at once. After an error
@@ -3066,7 +3135,7 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
  * FERRY_ARRAY_LAYERED. State FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is
  * rendered to.
  *
- * Blocking:      may wait for the device, as ferry_device_alloc.
+ * Blocking:      device, as ferry_device_alloc.
  * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
  *                ferry_mipmapped_array_destroy_deferred end it alone before that, for an allocation in which images come
  *                and go. The memory and its other arrays live on.
@@ -3082,7 +3151,7 @@ FERRY_API int32_t ferry_external_memory_create_array(ferry_instance *instance, s
  * ferry_mipmapped_array_destroy_deferred. The other API's own memory lives on until that API frees it.
  *
  * NULL:          `memory`.
- * Blocking:      until running work on the device has ended.
+ * Blocking:      device. The call waits until running work on the device has ended.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already. After an error of
  *                the driver's own some of its arrays may be gone: only release it again.
  */
@@ -3098,7 +3167,7 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
  * device.
  *
  * NULL:          `memory`.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the memory and all that was made of it are gone.
  * Errors:        FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the memory is still the caller's.
@@ -3131,6 +3200,7 @@ typedef struct ferry_external_semaphore_desc {
  * Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported as a
  * binary one, or memory imported as a semaphore, is not detected.
  *
+ * Blocking:      first_use. The first call for a device retains its primary context.
  * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
  *                ferry_external_semaphore_release_deferred. The handle's ownership is as in ferry_external_memory_import.
  * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
@@ -3143,6 +3213,7 @@ FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, cons
  * must be above its present one; a keyed mutex is released with the key `value`; a binary semaphore has no value. In a
  * graph the same value is signalled at each launch. Default streams are those of the semaphore's device.
  *
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
  */
 FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
@@ -3156,6 +3227,7 @@ FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance
  * binary semaphore before this call; of a timeline semaphore it may come later. Default streams are those of the
  * semaphore's device.
  *
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
  */
 FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
@@ -3166,6 +3238,7 @@ FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, 
  * Releases an imported semaphore. Its signals and waits must have completed.
  *
  * NULL:          `semaphore`.
+ * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
  */
 FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
@@ -3179,7 +3252,7 @@ FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, str
  * semaphore's device.
  *
  * NULL:          `semaphore`.
- * Blocking:      as ferry_device_free_deferred.
+ * Blocking:      driver_lock.
  * Ownership:     the semaphore is gone.
  * Errors:        FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
@@ -3210,7 +3283,7 @@ typedef struct ferry_staging_info {
 /*
  * Fills `info`.
  *
- * Blocking:      never; takes time that grows with the number of copies in flight.
+ * Blocking:      none. The time grows with the number of copies in flight.
  */
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info, ferry_error_info *error);
 
@@ -3220,7 +3293,8 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
  * already stays. After this, no staged copy in that context waits for them. May be called on any thread, also beside
  * copies.
  *
- * Blocking:      some milliseconds, and until running work in the context has ended.
+ * Blocking:      device. The first call for a device waits until running work in the context has ended, and takes some
+ *                milliseconds. Later calls are driver_lock.
  * Ownership:     the instance's; ferry_staging_trim releases the memory.
  * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
  *                takes no kernels.
@@ -3232,7 +3306,7 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
  * no copy or graph needs. Also releases the slots of relayed copies that are complete. The next copy pins it again.
  * Threads stay.
  *
- * Blocking:      until running work on the devices has ended, as ferry_host_free.
+ * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.
  * Errors:        the driver's own: memory that it does not take back stays in use.
  */
 FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info *error);
@@ -3253,7 +3327,7 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info 
  * calibrates by itself. With FERRY_KERNELS_NONE no kernels are measured.
  *
  * Thread-safety: safe; two calibrations at once on one machine disturb each other.
- * Blocking:      for two seconds at most on a GPU that is otherwise idle.
+ * Blocking:      device. The call takes two seconds at most on a GPU that is otherwise idle.
  * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much, at
  *                most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it
  *                is released. Anything that ferry_staging_prepare would create stays, unless the options exclude

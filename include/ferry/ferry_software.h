@@ -45,6 +45,7 @@ typedef struct ferry_software_options {
  * Starts the driver, or joins the running driver. ferry_open calls it with ferry_options.driver_options.
  *
  * NULL:          `options`, which are then all 0.
+ * Blocking:      first_use. The call that starts the driver reserves memory and starts threads.
  * Ownership:     `options` is read before return. Each success needs one ferry_software_close.
  * Errors:        FERRY_ERROR_SOFTWARE_CONFIG if the driver runs with other settings than the options request;
  *                _INVALID_ARGUMENT with the number given and the allowed maximum; _ABI_MISMATCH; _OUT_OF_MEMORY. The
@@ -56,7 +57,7 @@ FERRY_API int32_t ferry_software_open(const ferry_software_options *options, fer
  * Ends one ferry_software_open. The last call waits for running work, then frees all memory, arrays and contexts of the
  * driver. In the child of a fork it does nothing.
  *
- * Blocking:      the last call waits for running work.
+ * Blocking:      device. The last call waits for running work.
  */
 FERRY_API void ferry_software_close(void);
 

@@ -17,6 +17,9 @@ from pathlib import Path
 
 import exports
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+from labels import BLOCKING, blocking_class  # noqa: E402
+
 header, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
 settings = Path(header).with_name("ferry_software.h")  # its constants and structs are described too; includes the header
 with open(description_file, encoding="utf-8") as file:
@@ -134,6 +137,15 @@ for function in description["functions"]:
         if kind and "count" not in one:
             check(one["nullable"] == (kind[1] == "options"), f"{function['name']}: {one['name']} is a {one['type']}, and may "
                   f"{'' if one['nullable'] else 'not '}be NULL")
+
+# ---- Functions: blocking
+
+for function in description["functions"]:
+    check(function["blocking"] in BLOCKING, f"{function['name']}: the label Blocking begins with no class:",
+          function["blocking_text"])
+    check(function["may_block"] == (function["blocking"] != "none"), function["name"], "may block or not")
+for text_of_label in re.findall(r"^ \* Blocking: +(.*)", settings.read_text(encoding="utf-8"), flags=re.M):
+    check(blocking_class(text_of_label), f"{settings.name}: the label Blocking begins with no class:", text_of_label)
 
 # ---- Functions: NULL
 

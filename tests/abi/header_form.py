@@ -4,7 +4,8 @@ function that returns a status can report its details. The C++ header beside it 
 
 header_form.py HEADER DOXYGEN_FILTER
 
-The filter must refuse a comment that repeats a default, has an unknown label or has its labels out of order.
+The filter must refuse a comment that repeats a default, has an unknown label, has its labels out of order or has a label
+Blocking without a class.
 """
 import re
 import subprocess
@@ -32,7 +33,8 @@ if line >= LAST_LINE_OF_FIRST_COPY:
     problems.append(f"ferry_copy is declared in line {line}, not before line {LAST_LINE_OF_FIRST_COPY}")
 if says(text):
     problems.append(f"the filter refuses the header: {says(text)}")
-for label, complaint in [("Blocking:      never.", "repeats its default"),
+for label, complaint in [("Blocking:      none.", "repeats its default"),
+                         ("Blocking:      never, except for errors.", "begins with no class"),
                          ("Thread-safety: safe.", "repeats its default"),
                          ("Driver:        none.", "unknown label"),
                          ("Locking:       none.", "unknown label")]:
