@@ -15,9 +15,10 @@ device_contexts::~device_contexts() {
 error device_contexts::retain_primary(int device) noexcept {
     slot &slot = slots_[device];
     if (slot.primary) return {};
-    const call_result result = cu_.cuDevicePrimaryCtxRetain(&slot.primary, devices_[device].handle);
-    if (result) slot.primary = nullptr;
-    return to_error(result);
+    CUcontext retained = nullptr;
+    if (call_result result = cu_.cuDevicePrimaryCtxRetain(&retained, devices_[device].handle)) return to_error(result);
+    slot.primary = retained;
+    return {};
 }
 
 error device_contexts::get_primary(int device, CUcontext &context) noexcept {
@@ -49,18 +50,14 @@ error device_contexts::get(int device, CUcontext &context) noexcept {
 error device_contexts::get_any(CUcontext &context) noexcept {
     if (call_result result = cu_.cuCtxGetCurrent(&context)) return to_error(result);
     if (context) return {};
-    {
-        const std::lock_guard lock(mutex_);
-        const auto *const kept =
-            std::find_if(slots_, slots_ + count_, [](const slot &one) { return one.primary != nullptr; });
-        if (kept != slots_ + count_) context = kept->primary;
-    }
+    for (const slot *one = slots_; one != slots_ + count_ && !context; ++one)
+        context = one->primary;
     return context ? ok : get(0, context);
 }
 
 void device_contexts::adopt(int device, CUcontext context) noexcept {
     const std::lock_guard lock(mutex_);
-    slots_[device].in_use.store(context ? context : slots_[device].primary, std::memory_order_release);
+    slots_[device].in_use.store(context ? context : slots_[device].primary.load(), std::memory_order_release);
     changes_.fetch_add(1, std::memory_order_acq_rel);
 }
 
@@ -73,13 +70,11 @@ void device_contexts::forget(CUcontext context) noexcept {
     }
 }
 
-bool device_contexts::retains(CUcontext context) noexcept {
-    const std::lock_guard lock(mutex_);
+bool device_contexts::retains(CUcontext context) const noexcept {
     return std::any_of(slots_, slots_ + count_, [&](const slot &one) { return one.primary == context; });
 }
 
-bool device_contexts::keeps(CUcontext context) noexcept {
-    const std::lock_guard lock(mutex_);
+bool device_contexts::keeps(CUcontext context) const noexcept {
     for (int device = 0; device < count_; ++device)
         if (slots_[device].in_use.load(std::memory_order_relaxed) == context || slots_[device].primary == context)
             return true;

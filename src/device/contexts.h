@@ -43,10 +43,11 @@ public:
     // Changes each time the context of a device is replaced, because the program may then destroy the previous context,
     // and with it all objects created there.
     std::uint64_t changes() const noexcept { return changes_.load(std::memory_order_acquire); }
-    // Whether `context` is a primary context that this object retains, which means that it is alive.
-    bool retains(CUcontext context) noexcept;
+    // Whether `context` is a primary context that this object retains, which means that it is alive. Does not wait
+    // while another thread creates a context, and neither does keeps().
+    bool retains(CUcontext context) const noexcept;
     // Whether `context` is an adopted or retained context, which means that it is alive.
-    bool keeps(CUcontext context) noexcept;
+    bool keeps(CUcontext context) const noexcept;
     // Returns the device of `current`, which must be the current context.
     error device_of_current(CUcontext current, int &device) const noexcept {
         device = 0;
@@ -65,8 +66,8 @@ private:
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
-        CUcontext primary = nullptr; // retained; guarded by mutex_
-        std::mutex synchronising;    // locked during cuCtxSynchronize
+        std::atomic<CUcontext> primary = nullptr; // retained, until the destructor; changes with the mutex locked
+        std::mutex synchronising;                 // locked during cuCtxSynchronize
     };
     const driver_table &cu_;
     const device_facts *devices_;
