@@ -1,0 +1,1228 @@
+// What calls wait for: the classes of the label Blocking (docs/contract.md, "Classes of blocking"). The classes come from
+// ferry.json. Each function has one row with a call of it, or is in left_out with the reason. The tests compare the rows
+// with the classes:
+// - by the driver calls that they make, which depends on no timing;
+// - while a free in another thread holds the driver's lock;
+// - behind a blocked stream;
+// - at the first call of an instance.
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <iterator>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "support/counted_test.h"
+#include "support/gate.h"
+#include "support/how.h"
+#include "support/raw_objects.h"
+#include "support/system.h"
+#include "support/waiting_free.h"
+
+namespace ferry::test {
+namespace {
+
+using namespace std::chrono_literals;
+
+enum class blocking_class { none, driver_lock, first_use, stream, device };
+
+struct classified {
+    const char *name;
+    blocking_class of;
+};
+constexpr classified functions[] = {
+#define FERRY_BLOCKING_CLASS(name, of) {#name, blocking_class::of},
+#include "blocking_classes.inc"
+#undef FERRY_BLOCKING_CLASS
+};
+
+// These queries return while a free in another thread waits (docs/driver.md, "Frees").
+constexpr const char *queries[] = {"cuCtxGetCurrent",     "cuCtxGetId",       "cuCtxPopCurrent",
+                                   "cuCtxPushCurrent",    "cuEventQuery",     "cuPointerGetAttributes",
+                                   "cuStreamGetCtx",      "cuStreamGetFlags", "cuStreamGetId",
+                                   "cuStreamIsCapturing", "cuStreamQuery",    "cuThreadExchangeStreamCaptureMode"};
+// These calls take milliseconds. A call of ferry of the class driver_lock makes none of them.
+constexpr const char *preparations[] = {"cuCtxSynchronize",    "cuDevicePrimaryCtxRetain", "cuEventSynchronize",
+                                        "cuKernelGetFunction", "cuLibraryLoadData",        "cuMemAlloc",
+                                        "cuMemAllocHost",      "cuMemHostAlloc",           "cuMemHostRegister"};
+// These calls wait for work. Only calls of the classes stream and device make them.
+constexpr const char *waits[] = {"cuArrayDestroy",     "cuCtxSynchronize", "cuEventSynchronize",
+                                 "cuMemFree",          "cuMemFreeHost",    "cuMemHostUnregister",
+                                 "cuMemPoolTrimTo",    "cuMemPoolDestroy", "cuMipmappedArrayDestroy",
+                                 "cuStreamSynchronize"};
+
+constexpr std::uint64_t size = 4096, large = std::uint64_t{4} << 20;
+
+// A call, ready to be made once on any thread. Empty if the machine cannot make it.
+using call = std::function<std::int32_t()>;
+
+template <class Struct> Struct sized() {
+    Struct made = {};
+    made.struct_size = sizeof made;
+    return made;
+}
+
+// What the rows use. Their objects end with it.
+class scene {
+public:
+    explicit scene(ferry_instance *instance, CUcontext context, CUstream on)
+        : ferry(instance), context(context), stream(on) {
+        for (CUevent &one : events)
+            EXPECT_OK(raw().cuEventCreate(&one, 0));
+        for (CUevent one : events)
+            EXPECT_OK(raw().cuEventRecord(one, stream));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+    }
+    ~scene() {
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        while (!ends_.empty()) {
+            ends_.back()();
+            ends_.pop_back();
+        }
+        for (CUevent one : events)
+            EXPECT_OK(raw().cuEventDestroy(one));
+    }
+    scene(const scene &) = delete;
+    scene &operator=(const scene &) = delete;
+
+    void at_end(std::function<void()> end) { ends_.push_back(std::move(end)); }
+    // A variable that a call fills, and that lives until the end.
+    template <class Value> std::shared_ptr<Value> variable() { return std::make_shared<Value>(); }
+
+    std::uint64_t allocate(std::uint64_t bytes = size) const {
+        std::uint64_t made = 0;
+        EXPECT_OK(ferry_device_alloc(ferry, 0, bytes, &made, nullptr));
+        return made;
+    }
+    void *allocate_host() const {
+        void *made = nullptr;
+        EXPECT_OK(allocate_pinned(ferry, size, 0, &made));
+        return made;
+    }
+    CUarray make_array() const {
+        CUarray made = nullptr;
+        EXPECT_OK(ferry_array_create(ferry, 0, &image, &made, nullptr));
+        return made;
+    }
+    CUmipmappedArray make_mipmapped() const {
+        CUmipmappedArray made = nullptr;
+        EXPECT_OK(ferry_mipmapped_array_create(ferry, 0, &image, 3, &made, nullptr));
+        return made;
+    }
+    ferry_pinned_pool *make_pool() const {
+        ferry_pinned_pool *made = nullptr;
+        EXPECT_OK(ferry_pinned_pool_create(ferry, nullptr, &made, nullptr));
+        return made;
+    }
+    ferry_ticket *make_ticket() const {
+        ferry_ticket *made = nullptr;
+        EXPECT_OK(ferry_ticket_create(ferry, stream, &made, nullptr));
+        return made;
+    }
+    bool has_pools() const {
+        auto info = sized<ferry_device_info>();
+        EXPECT_OK(ferry_device_get_info(ferry, 0, &info, nullptr));
+        return info.memory_pools != 0;
+    }
+    CUmemoryPool pool() const {
+        CUmemoryPool found = nullptr;
+        EXPECT_OK(ferry_pool_get_current(ferry, FERRY_LOCATION_DEVICE, 0, &found, nullptr));
+        return found;
+    }
+
+    static constexpr ferry_array_desc image = {.struct_size = sizeof(ferry_array_desc),
+                                               .format = FERRY_FORMAT_UINT8,
+                                               .channels = 4,
+                                               .flags = 0,
+                                               .width = 64,
+                                               .height = 64,
+                                               .depth = 0};
+    ferry_instance *const ferry;
+    const CUcontext context;
+    const CUstream stream;
+    CUevent events[2] = {};
+    const device_memory there{2 * large};
+    const pinned_memory here{2 * large};
+    bytes pageable = bytes(2 * large);
+
+    std::uint64_t device() const { return there.address; }
+    std::uint64_t host() const { return reinterpret_cast<std::uintptr_t>(here.data()); }
+    std::uint64_t pages() const { return reinterpret_cast<std::uintptr_t>(pageable.data()); }
+
+private:
+    std::vector<std::function<void()>> ends_;
+};
+
+// Narrow rows, which a kernel copies if it may.
+ferry_copy_desc narrow_rows(const scene &at) {
+    ferry_copy_desc copy = {};
+    ferry_place_host_pitched(&copy.source, at.here.data(), 64, 0);
+    ferry_place_device_pitched(&copy.destination, 0, at.device(), 64, 0);
+    copy.width = 16;
+    copy.height = 1024;
+    return copy;
+}
+
+ferry_copy_desc contiguous(std::uint64_t destination, std::uint64_t source, std::uint64_t bytes) {
+    ferry_copy_desc copy = {};
+    ferry_place_any(&copy.source, source);
+    ferry_place_any(&copy.destination, destination);
+    copy.width = bytes;
+    return copy;
+}
+
+ferry_fill_desc fill_of(const scene &at) {
+    ferry_fill_desc fill = {};
+    ferry_place_device(&fill.destination, 0, at.device());
+    fill.width = size;
+    fill.pattern_size = 16; // needs a kernel
+    fill.pattern[0] = 1;
+    return fill;
+}
+
+// A batch with a table on the device.
+ferry_prepared *prepare_batch(scene &at) {
+    const std::uint64_t destination = at.device(), source = at.host(), bytes = 64;
+    ferry_prepared *made = nullptr;
+    EXPECT_OK(ferry_prepared_create_pieces(at.ferry, &destination, &source, &bytes, 1, by_kernel | updatable, at.stream,
+                                           &made, nullptr));
+    return made;
+}
+
+struct row {
+    const char *name;
+    call (*make)(scene &at);
+};
+
+constexpr std::int32_t done = FERRY_SUCCESS;
+
+// Calls that must not wait behind the stream, by the name of their function.
+const row rows[] = {
+    // Values without a driver call.
+    {"ferry_version", [](scene &) -> call { return [] { return ferry_version() > 0 ? done : -1; }; }},
+    {"ferry_status_name", [](scene &) -> call { return [] { return ferry_status_name(-1) ? done : -1; }; }},
+    {"ferry_status_text", [](scene &) -> call { return [] { return ferry_status_text(-1) ? done : -1; }; }},
+    {"ferry_status_traits", [](scene &) -> call { return [] { return ferry_status_traits(-1), done; }; }},
+    {"ferry_place_any", [](scene &) -> call { return [] { return ferry_place_any(nullptr, 0), done; }; }},
+    {"ferry_place_host", [](scene &) -> call { return [] { return ferry_place_host(nullptr, nullptr), done; }; }},
+    {"ferry_place_host_pitched",
+     [](scene &) -> call { return [] { return ferry_place_host_pitched(nullptr, nullptr, 0, 0), done; }; }},
+    {"ferry_place_device", [](scene &) -> call { return [] { return ferry_place_device(nullptr, 0, 0), done; }; }},
+    {"ferry_place_device_pitched",
+     [](scene &) -> call { return [] { return ferry_place_device_pitched(nullptr, 0, 0, 0, 0), done; }; }},
+    {"ferry_place_array", [](scene &) -> call { return [] { return ferry_place_array(nullptr, 0, nullptr), done; }; }},
+    {"ferry_place_array_layer",
+     [](scene &) -> call { return [] { return ferry_place_array_layer(nullptr, 0, nullptr, 0), done; }; }},
+    {"ferry_copy_desc_set",
+     [](scene &) -> call { return [] { return ferry_copy_desc_set(nullptr, nullptr, nullptr, 1, 1, 1), done; }; }},
+    {"ferry_fill_desc_init",
+     [](scene &) -> call { return [] { return ferry_fill_desc_init(nullptr, nullptr, 1, 1, 1, nullptr, 0), done; }; }},
+    {"ferry_obstacle_text", [](scene &) -> call { return [] { return ferry_obstacle_text(1) ? done : -1; }; }},
+    {"ferry_explanation_format",
+     [](scene &) -> call {
+         return [] {
+             const auto explanation = sized<ferry_explanation>();
+             return ferry_explanation_format(&explanation, nullptr, 0) ? done : -1;
+         };
+     }},
+    {"ferry_batch_explanation_format",
+     [](scene &) -> call {
+         return [] {
+             const auto explanation = sized<ferry_batch_explanation>();
+             return ferry_batch_explanation_format(&explanation, nullptr, 0) ? done : -1;
+         };
+     }},
+    {"ferry_error_format",
+     [](scene &) -> call {
+         return [] {
+             const ferry_error_info error = new_error();
+             return ferry_error_format(&error, nullptr, 0) ? done : -1;
+         };
+     }},
+    {"ferry_instance_get_report",
+     [](scene &at) -> call {
+         return [&] {
+             auto report = sized<ferry_report>();
+             return ferry_instance_get_report(at.ferry, &report, nullptr);
+         };
+     }},
+    {"ferry_instance_get_missing_entry_point",
+     [](scene &at) -> call { return [&] { return ferry_instance_get_missing_entry_point(at.ferry, 0), done; }; }},
+    {"ferry_instance_get_proc",
+     [](scene &at) -> call { return [&] { return ferry_instance_get_proc(at.ferry, "cuInit", 12000) ? done : -1; }; }},
+    {"ferry_device_get_info",
+     [](scene &at) -> call {
+         return [&] {
+             auto info = sized<ferry_device_info>();
+             return ferry_device_get_info(at.ferry, 0, &info, nullptr);
+         };
+     }},
+    {"ferry_device_find",
+     [](scene &at) -> call {
+         auto info = sized<ferry_device_info>();
+         EXPECT_OK(ferry_device_get_info(at.ferry, 0, &info, nullptr));
+         return [&at, info] {
+             std::int32_t found = -1;
+             return ferry_device_find(at.ferry, info.uuid, nullptr, &found, nullptr);
+         };
+     }},
+    {"ferry_profile_save",
+     [](scene &at) -> call {
+         return [&] {
+             std::uint64_t needed = 0;
+             return ferry_profile_save(at.ferry, 0, nullptr, 0, &needed, nullptr);
+         };
+     }},
+    {"ferry_profile_load",
+     [](scene &at) -> call {
+         std::string text(16384, '\0');
+         EXPECT_OK(ferry_profile_save(at.ferry, 0, text.data(), text.size(), nullptr, nullptr));
+         text.resize(text.find('\0'));
+         return [&at, text] { return ferry_profile_load(at.ferry, text.data(), text.size(), nullptr); };
+     }},
+    {"ferry_staging_get_info",
+     [](scene &at) -> call {
+         return [&] {
+             auto info = sized<ferry_staging_info>();
+             return ferry_staging_get_info(at.ferry, &info, nullptr);
+         };
+     }},
+
+    // Refused handles: these two make the same calls for any handle.
+    {"ferry_ipc_get_info",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_ipc_handle handle = {};
+             auto info = sized<ferry_ipc_info>();
+             const std::int32_t status = ferry_ipc_get_info(at.ferry, &handle, &info, nullptr);
+             return status == FERRY_ERROR_HANDLE ? done : status;
+         };
+     }},
+    {"ferry_external_memory_get_address",
+     [](scene &at) -> call {
+         return [&] {
+             auto *const handle = reinterpret_cast<CUextMemory_st *>(&at);
+             std::uint64_t address = 0;
+             const std::int32_t status =
+                 ferry_external_memory_get_address(at.ferry, handle, 0, size, &address, nullptr);
+             return status == FERRY_ERROR_HANDLE ? done : status;
+         };
+     }},
+
+    // Tickets.
+    {"ferry_ticket_create",
+     [](scene &at) -> call {
+         const auto ticket = at.variable<ferry_ticket *>();
+         at.at_end([ticket] { EXPECT_OK(ferry_ticket_release(*ticket, nullptr)); });
+         return [&at, ticket] { return ferry_ticket_create(at.ferry, at.stream, ticket.get(), nullptr); };
+     }},
+    {"ferry_ticket_get_info",
+     [](scene &at) -> call {
+         ferry_ticket *const ticket = at.make_ticket();
+         at.at_end([ticket] { EXPECT_OK(ferry_ticket_release(ticket, nullptr)); });
+         return [ticket] {
+             auto info = sized<ferry_ticket_info>();
+             return ferry_ticket_get_info(ticket, &info, nullptr);
+         };
+     }},
+    {"ferry_ticket_wait_async",
+     [](scene &at) -> call {
+         ferry_ticket *const ticket = at.make_ticket();
+         at.at_end([ticket] { EXPECT_OK(ferry_ticket_release(ticket, nullptr)); });
+         return [&at, ticket] { return ferry_ticket_wait_async(ticket, at.stream, nullptr); };
+     }},
+    {"ferry_ticket_release",
+     [](scene &at) -> call {
+         ferry_ticket *const ticket = at.make_ticket();
+         return [ticket] { return ferry_ticket_release(ticket, nullptr); };
+     }},
+
+    // Copies that the driver makes from pinned memory, fills, explanations. The copies that wait have a test of their own.
+    {"ferry_copy_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = contiguous(at.device(), at.host(), large);
+             return ferry_copy_async(at.ferry, &copy, nullptr, at.stream, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_bytes_async",
+     [](scene &at) -> call {
+         return [&] {
+             return ferry_copy_bytes_async(at.ferry, at.host(), at.device(), large, nullptr, at.stream, nullptr,
+                                           nullptr);
+         };
+     }},
+    {"ferry_copy_batch_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copies[] = {narrow_rows(at), contiguous(at.device() + large, at.host() + large, 64)};
+             return ferry_copy_batch_async(at.ferry, copies, 2, nullptr, at.stream, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_pieces_async",
+     [](scene &at) -> call {
+         return [&] {
+             const std::uint64_t to[] = {at.device(), at.device() + 256}, from[] = {at.host(), at.host() + 256},
+                                 sizes[] = {64, 64};
+             return ferry_copy_pieces_async(at.ferry, to, from, sizes, 2, nullptr, at.stream, nullptr, nullptr);
+         };
+     }},
+    {"ferry_prepared_launch",
+     [](scene &at) -> call {
+         ferry_prepared *const batch = prepare_batch(at);
+         at.at_end([batch] { EXPECT_OK(ferry_prepared_destroy(batch, nullptr)); });
+         return [&at, batch] { return ferry_prepared_launch(batch, nullptr, at.stream, nullptr, nullptr); };
+     }},
+    {"ferry_prepared_set_addresses",
+     [](scene &at) -> call {
+         ferry_prepared *const batch = prepare_batch(at);
+         at.at_end([batch] { EXPECT_OK(ferry_prepared_destroy(batch, nullptr)); });
+         return [&at, batch] {
+             const std::uint64_t to = at.device() + 256, from = at.host() + 256;
+             return ferry_prepared_set_addresses(batch, &to, &from, at.stream, nullptr);
+         };
+     }},
+    {"ferry_prepared_destroy_deferred",
+     [](scene &at) -> call {
+         ferry_prepared *const batch = prepare_batch(at);
+         return [&at, batch] { return ferry_prepared_destroy_deferred(batch, at.stream, nullptr); };
+     }},
+    {"ferry_fill_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_fill_desc fill = fill_of(at);
+             return ferry_fill_async(at.ferry, &fill, nullptr, at.stream, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_explain",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = narrow_rows(at);
+             auto explanation = sized<ferry_explanation>();
+             return ferry_copy_explain(at.ferry, &copy, by_kernel, &explanation, nullptr);
+         };
+     }},
+    {"ferry_copy_explain_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = contiguous(at.device(), at.pages(), large);
+             auto explanation = sized<ferry_explanation>();
+             return ferry_copy_explain_async(at.ferry, &copy, by_staging, at.stream, &explanation, nullptr);
+         };
+     }},
+    {"ferry_fill_explain",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_fill_desc fill = fill_of(at);
+             auto explanation = sized<ferry_explanation>();
+             return ferry_fill_explain(at.ferry, &fill, nullptr, &explanation, nullptr);
+         };
+     }},
+    {"ferry_fill_explain_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_fill_desc fill = fill_of(at);
+             auto explanation = sized<ferry_explanation>();
+             return ferry_fill_explain_async(at.ferry, &fill, nullptr, at.stream, &explanation, nullptr);
+         };
+     }},
+    {"ferry_copy_batch_explain_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = narrow_rows(at);
+             auto explanation = sized<ferry_batch_explanation>();
+             return ferry_copy_batch_explain_async(at.ferry, &copy, 1, by_kernel, at.stream, &explanation, nullptr);
+         };
+     }},
+    {"ferry_copy_pieces_explain_async",
+     [](scene &at) -> call {
+         return [&] {
+             const std::uint64_t to = at.device(), from = at.host(), bytes = 64;
+             auto explanation = sized<ferry_batch_explanation>();
+             return ferry_copy_pieces_explain_async(at.ferry, &to, &from, &bytes, 1, by_kernel, at.stream, &explanation,
+                                                    nullptr);
+         };
+     }},
+
+    // Contexts, streams, events.
+    {"ferry_context_retain_primary",
+     [](scene &at) -> call {
+         at.at_end([&] { EXPECT_OK(ferry_context_release_primary(at.ferry, 0, nullptr)); });
+         return [&] {
+             CUcontext made = nullptr;
+             return ferry_context_retain_primary(at.ferry, 0, &made, nullptr);
+         };
+     }},
+    {"ferry_context_create",
+     [](scene &at) -> call {
+         const auto made = at.variable<CUcontext>();
+         at.at_end([&at, made] { EXPECT_OK(ferry_context_destroy(at.ferry, *made, nullptr)); });
+         return [&at, made] { return ferry_context_create(at.ferry, 0, 0, made.get(), nullptr); };
+     }},
+    {"ferry_context_adopt",
+     [](scene &at) -> call {
+         if (device_count() < 2) return {}; // the call then needs only queries
+         CUcontext made = nullptr;
+         EXPECT_OK(ferry_context_create(at.ferry, 0, 0, &made, nullptr));
+         at.at_end([&at, made] { EXPECT_OK(ferry_context_destroy(at.ferry, made, nullptr)); });
+         return [&at, made] {
+             const std::int32_t status = ferry_context_adopt(at.ferry, 0, made, nullptr);
+             return status ? status : ferry_context_adopt(at.ferry, 0, nullptr, nullptr);
+         };
+     }},
+    {"ferry_context_push",
+     [](scene &at) -> call {
+         return [&] {
+             const std::int32_t status = ferry_context_push(at.ferry, 0, nullptr, nullptr);
+             if (!status) raw().cuCtxPopCurrent(nullptr);
+             return status;
+         };
+     }},
+    {"ferry_context_pop",
+     [](scene &at) -> call {
+         return [&] {
+             raw().cuCtxPushCurrent(at.context);
+             return ferry_context_pop(at.ferry, nullptr, nullptr);
+         };
+     }},
+    {"ferry_context_get_current",
+     [](scene &at) -> call {
+         return [&] {
+             CUcontext found = nullptr;
+             return ferry_context_get_current(at.ferry, &found, nullptr);
+         };
+     }},
+    {"ferry_stream_create",
+     [](scene &at) -> call {
+         const auto made = at.variable<CUstream>();
+         at.at_end([made] { EXPECT_OK(raw().cuStreamDestroy(*made)); });
+         return [&at, made] {
+             return ferry_stream_create(at.ferry, 0, FERRY_STREAM_NON_BLOCKING, 0, made.get(), nullptr);
+         };
+     }},
+    {"ferry_stream_destroy",
+     [](scene &at) -> call {
+         CUstream made = nullptr;
+         EXPECT_OK(raw().cuStreamCreate(&made, CU_STREAM_NON_BLOCKING));
+         return [&at, made] { return ferry_stream_destroy(at.ferry, made, nullptr); };
+     }},
+    {"ferry_stream_query",
+     [](scene &at) -> call {
+         return [&] {
+             std::int32_t is_done = 0;
+             return ferry_stream_query(at.ferry, at.stream, &is_done, nullptr);
+         };
+     }},
+    {"ferry_stream_notify",
+     [](scene &at) -> call {
+         return [&] {
+             return ferry_stream_notify(
+                 at.ferry, at.stream, [](void *, std::int32_t) {}, nullptr, nullptr);
+         };
+     }},
+    {"ferry_stream_wait_event",
+     [](scene &at) -> call {
+         return [&] { return ferry_stream_wait_event(at.ferry, at.stream, at.events[0], nullptr); };
+     }},
+    {"ferry_event_create",
+     [](scene &at) -> call {
+         const auto made = at.variable<CUevent>();
+         at.at_end([made] { EXPECT_OK(raw().cuEventDestroy(*made)); });
+         return [&at, made] { return ferry_event_create(at.ferry, 0, 0, made.get(), nullptr); };
+     }},
+    {"ferry_event_destroy",
+     [](scene &at) -> call {
+         CUevent made = nullptr;
+         EXPECT_OK(raw().cuEventCreate(&made, 0));
+         return [&at, made] { return ferry_event_destroy(at.ferry, made, nullptr); };
+     }},
+    {"ferry_event_record",
+     [](scene &at) -> call {
+         const auto made = at.variable<CUevent>();
+         EXPECT_OK(raw().cuEventCreate(made.get(), 0));
+         at.at_end([made] { EXPECT_OK(raw().cuEventDestroy(*made)); });
+         return [&at, made] { return ferry_event_record(at.ferry, *made, at.stream, nullptr); };
+     }},
+    {"ferry_event_query",
+     [](scene &at) -> call {
+         return [&] {
+             std::int32_t is_done = 0;
+             return ferry_event_query(at.ferry, at.events[0], &is_done, nullptr);
+         };
+     }},
+    {"ferry_event_elapsed_time",
+     [](scene &at) -> call {
+         return [&] {
+             float milliseconds = 0;
+             return ferry_event_elapsed_time(at.ferry, at.events[0], at.events[1], &milliseconds, nullptr);
+         };
+     }},
+
+    // Memory and arrays.
+    {"ferry_device_free_deferred",
+     [](scene &at) -> call {
+         const std::uint64_t made = at.allocate();
+         return [&at, made] { return ferry_device_free_deferred(at.ferry, made, at.stream, nullptr); };
+     }},
+    {"ferry_deferred_get_info",
+     [](scene &at) -> call {
+         return [&] {
+             auto info = sized<ferry_deferred_info>();
+             return ferry_deferred_get_info(at.ferry, 0, &info, nullptr);
+         };
+     }},
+    {"ferry_host_free_deferred",
+     [](scene &at) -> call {
+         void *const made = at.allocate_host();
+         return [&at, made] { return ferry_host_free_deferred(at.ferry, made, at.stream, nullptr); };
+     }},
+    {"ferry_host_unregister_deferred",
+     [](scene &at) -> call {
+         const auto pages = std::make_shared<mapped_memory>(std::size_t{1} << 16);
+         EXPECT_OK(ferry_host_register(at.ferry, pages->data(), pages->size(), 0, nullptr));
+         at.at_end([&at, pages] { EXPECT_OK(ferry_deferred_trim(at.ferry, FERRY_DEVICE_UNKNOWN, 0, nullptr)); });
+         return [&at, pages] { return ferry_host_unregister_deferred(at.ferry, pages->data(), at.stream, nullptr); };
+     }},
+    {"ferry_address_get_info",
+     [](scene &at) -> call {
+         return [&] {
+             auto info = sized<ferry_address_info>();
+             return ferry_address_get_info(at.ferry, at.device(), &info, nullptr);
+         };
+     }},
+    {"ferry_array_destroy_deferred",
+     [](scene &at) -> call {
+         CUarray const made = at.make_array();
+         return [&at, made] { return ferry_array_destroy_deferred(at.ferry, made, at.stream, nullptr); };
+     }},
+    {"ferry_array_get_info",
+     [](scene &at) -> call {
+         CUarray const made = at.make_array();
+         at.at_end([&at, made] { EXPECT_OK(ferry_array_destroy(at.ferry, made, nullptr)); });
+         return [&at, made] {
+             auto found = sized<ferry_array_desc>();
+             return ferry_array_get_info(at.ferry, made, &found, nullptr, nullptr);
+         };
+     }},
+    {"ferry_mipmapped_array_get_level",
+     [](scene &at) -> call {
+         CUmipmappedArray const made = at.make_mipmapped();
+         at.at_end([&at, made] { EXPECT_OK(ferry_mipmapped_array_destroy(at.ferry, made, nullptr)); });
+         return [&at, made] {
+             CUarray level = nullptr;
+             return ferry_mipmapped_array_get_level(at.ferry, made, 1, &level, nullptr);
+         };
+     }},
+    {"ferry_mipmapped_array_destroy_deferred",
+     [](scene &at) -> call {
+         CUmipmappedArray const made = at.make_mipmapped();
+         return [&at, made] { return ferry_mipmapped_array_destroy_deferred(at.ferry, made, at.stream, nullptr); };
+     }},
+
+    // Pinned pools.
+    {"ferry_pinned_pool_create",
+     [](scene &at) -> call {
+         const auto made = at.variable<ferry_pinned_pool *>();
+         at.at_end([made] { EXPECT_OK(ferry_pinned_pool_destroy(*made, nullptr)); });
+         return [&at, made] { return ferry_pinned_pool_create(at.ferry, nullptr, made.get(), nullptr); };
+     }},
+    {"ferry_pinned_pool_destroy_deferred",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         return [&at, pool] { return ferry_pinned_pool_destroy_deferred(pool, at.stream, nullptr); };
+     }},
+    {"ferry_pinned_pool_free",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         void *block = nullptr;
+         EXPECT_OK(ferry_pinned_pool_alloc(pool, size, &block, nullptr));
+         at.at_end([pool] { EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr)); });
+         return [pool, block] { return ferry_pinned_pool_free(pool, block, nullptr); };
+     }},
+    {"ferry_pinned_pool_free_async",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         void *block = nullptr;
+         EXPECT_OK(ferry_pinned_pool_alloc(pool, size, &block, nullptr));
+         at.at_end([pool] { EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr)); });
+         return [&at, pool, block] { return ferry_pinned_pool_free_async(pool, block, at.stream, nullptr); };
+     }},
+    {"ferry_pinned_pool_get_stats",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         void *block = nullptr;
+         EXPECT_OK(ferry_pinned_pool_alloc(pool, size, &block, nullptr));
+         EXPECT_OK(ferry_pinned_pool_free_async(pool, block, at.stream, nullptr));
+         at.at_end([pool] { EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr)); });
+         return [pool] {
+             auto stats = sized<ferry_pool_stats>();
+             return ferry_pinned_pool_get_stats(pool, &stats, nullptr);
+         };
+     }},
+    {"ferry_pinned_pool_reset_stats",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         void *block = nullptr;
+         EXPECT_OK(ferry_pinned_pool_alloc(pool, size, &block, nullptr));
+         EXPECT_OK(ferry_pinned_pool_free_async(pool, block, at.stream, nullptr));
+         at.at_end([pool] { EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr)); });
+         return [pool] { return ferry_pinned_pool_reset_stats(pool, nullptr); };
+     }},
+    // These two release memory only at the limit of the pool. Here they find a free block.
+    {"ferry_pinned_pool_alloc",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         void *block = nullptr;
+         EXPECT_OK(ferry_pinned_pool_alloc(pool, size, &block, nullptr));
+         EXPECT_OK(ferry_pinned_pool_free(pool, block, nullptr));
+         const auto made = at.variable<void *>();
+         at.at_end([pool, made] {
+             EXPECT_OK(ferry_pinned_pool_free(pool, *made, nullptr));
+             EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr));
+         });
+         return [pool, made] { return ferry_pinned_pool_alloc(pool, size, made.get(), nullptr); };
+     }},
+    {"ferry_pinned_pool_alloc_async",
+     [](scene &at) -> call {
+         ferry_pinned_pool *const pool = at.make_pool();
+         void *block = nullptr;
+         EXPECT_OK(ferry_pinned_pool_alloc(pool, size, &block, nullptr));
+         EXPECT_OK(ferry_pinned_pool_free(pool, block, nullptr));
+         const auto made = at.variable<void *>();
+         at.at_end([pool, made] {
+             EXPECT_OK(ferry_pinned_pool_free(pool, *made, nullptr));
+             EXPECT_OK(ferry_pinned_pool_destroy(pool, nullptr));
+         });
+         return [&at, pool, made] { return ferry_pinned_pool_alloc_async(pool, size, at.stream, made.get(), nullptr); };
+     }},
+
+    // The driver's pools.
+    {"ferry_device_alloc_async",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         const auto made = at.variable<std::uint64_t>();
+         at.at_end([&at, made] { EXPECT_OK(ferry_device_free_async(at.ferry, *made, at.stream, nullptr)); });
+         return [&at, made] { return ferry_device_alloc_async(at.ferry, 0, size, at.stream, made.get(), nullptr); };
+     }},
+    {"ferry_device_free_async",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         std::uint64_t made = 0;
+         EXPECT_OK(ferry_device_alloc_async(at.ferry, 0, size, at.stream, &made, nullptr));
+         EXPECT_OK(raw().cuStreamSynchronize(at.stream));
+         return [&at, made] { return ferry_device_free_async(at.ferry, made, at.stream, nullptr); };
+     }},
+    {"ferry_pool_alloc_async",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         const auto made = at.variable<std::uint64_t>();
+         CUmemoryPool const pool = at.pool();
+         at.at_end([&at, made] { EXPECT_OK(ferry_device_free_async(at.ferry, *made, at.stream, nullptr)); });
+         return
+             [&at, made, pool] { return ferry_pool_alloc_async(at.ferry, pool, size, at.stream, made.get(), nullptr); };
+     }},
+    {"ferry_pool_get_default",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         return [&] {
+             CUmemoryPool found = nullptr;
+             return ferry_pool_get_default(at.ferry, FERRY_LOCATION_DEVICE, 0, &found, nullptr);
+         };
+     }},
+    {"ferry_pool_get_current",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         return [&] {
+             CUmemoryPool found = nullptr;
+             return ferry_pool_get_current(at.ferry, FERRY_LOCATION_DEVICE, 0, &found, nullptr);
+         };
+     }},
+    {"ferry_pool_set_current",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         return [&at, pool] { return ferry_pool_set_current(at.ferry, FERRY_LOCATION_DEVICE, 0, pool, nullptr); };
+     }},
+    {"ferry_pool_get_info",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         return [&at, pool] {
+             auto info = sized<ferry_pool_info>();
+             return ferry_pool_get_info(at.ferry, pool, &info, nullptr);
+         };
+     }},
+    {"ferry_pool_get_attributes",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         return [&at, pool] {
+             auto found = sized<ferry_pool_attributes>();
+             return ferry_pool_get_attributes(at.ferry, pool, &found, nullptr);
+         };
+     }},
+    {"ferry_pool_set_attributes",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         auto found = sized<ferry_pool_attributes>();
+         EXPECT_OK(ferry_pool_get_attributes(at.ferry, pool, &found, nullptr));
+         return [&at, pool, found] { return ferry_pool_set_attributes(at.ferry, pool, &found, nullptr); };
+     }},
+    {"ferry_pool_get_stats",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         return [&at, pool] {
+             auto found = sized<ferry_pool_stats>();
+             return ferry_pool_get_stats(at.ferry, pool, &found, nullptr);
+         };
+     }},
+    {"ferry_pool_reset_stats",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         return [&at, pool] { return ferry_pool_reset_stats(at.ferry, pool, nullptr); };
+     }},
+    {"ferry_pool_get_access",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.pool();
+         return [&at, pool] {
+             std::int32_t access = 0;
+             return ferry_pool_get_access(at.ferry, pool, 0, &access, nullptr);
+         };
+     }},
+
+    {"ferry_peer_get_info",
+     [](scene &at) -> call {
+         if (device_count() < 2) return {};
+         return [&] {
+             auto info = sized<ferry_peer_info>();
+             return ferry_peer_get_info(at.ferry, 0, 1, &info, nullptr);
+         };
+     }},
+};
+
+// Calls that must wait behind a stream that synchronises with the legacy stream.
+const row waiting_rows[] = {
+    {"ferry_copy",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = contiguous(at.device(), at.host(), size);
+             return ferry_copy(at.ferry, &copy, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_bytes",
+     [](scene &at) -> call {
+         return [&] { return ferry_copy_bytes(at.ferry, at.device(), at.host(), size, nullptr, nullptr); };
+     }},
+    {"ferry_copy_batch",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = contiguous(at.device(), at.host(), size);
+             return ferry_copy_batch(at.ferry, &copy, 1, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_pieces",
+     [](scene &at) -> call {
+         return [&] {
+             const std::uint64_t to = at.device(), from = at.host(), bytes = size;
+             return ferry_copy_pieces(at.ferry, &to, &from, &bytes, 1, nullptr, nullptr);
+         };
+     }},
+    {"ferry_fill",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_fill_desc fill = fill_of(at);
+             return ferry_fill(at.ferry, &fill, nullptr, nullptr);
+         };
+     }},
+    {"ferry_stream_synchronize",
+     [](scene &at) -> call { return [&] { return ferry_stream_synchronize(at.ferry, at.stream, nullptr); }; }},
+    {"ferry_event_synchronize",
+     [](scene &at) -> call {
+         const auto made = at.variable<CUevent>();
+         EXPECT_OK(raw().cuEventCreate(made.get(), 0));
+         at.at_end([made] { EXPECT_OK(raw().cuEventDestroy(*made)); });
+         return [&at, made] {
+             EXPECT_OK(ferry_event_record(at.ferry, *made, at.stream, nullptr));
+             return ferry_event_synchronize(at.ferry, *made, nullptr);
+         };
+     }},
+    {"ferry_ticket_wait",
+     [](scene &at) -> call {
+         return [&] {
+             ferry_ticket *const ticket = at.make_ticket();
+             const std::int32_t status = ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr);
+             EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+             return status;
+         };
+     }},
+    {"ferry_ticket_wait_any",
+     [](scene &at) -> call {
+         return [&] {
+             ferry_ticket *const ticket = at.make_ticket();
+             std::uint64_t index = 1;
+             const std::int32_t status = ferry_ticket_wait_any(&ticket, 1, FERRY_NO_TIMEOUT, &index, nullptr);
+             EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+             return status;
+         };
+     }},
+    {"ferry_context_synchronize",
+     [](scene &at) -> call { return [&] { return ferry_context_synchronize(at.ferry, 0, nullptr, nullptr); }; }},
+    {"ferry_device_free",
+     [](scene &at) -> call {
+         const std::uint64_t made = at.allocate();
+         return [&at, made] { return ferry_device_free(at.ferry, made, nullptr); };
+     }},
+    {"ferry_host_free",
+     [](scene &at) -> call {
+         void *const made = at.allocate_host();
+         return [&at, made] { return ferry_host_free(at.ferry, made, nullptr); };
+     }},
+    {"ferry_host_unregister",
+     [](scene &at) -> call {
+         EXPECT_OK(ferry_host_register(at.ferry, at.pageable.data(), at.pageable.size(), 0, nullptr));
+         return [&] { return ferry_host_unregister(at.ferry, at.pageable.data(), nullptr); };
+     }},
+    {"ferry_array_destroy",
+     [](scene &at) -> call {
+         CUarray const made = at.make_array();
+         return [&at, made] { return ferry_array_destroy(at.ferry, made, nullptr); };
+     }},
+    {"ferry_mipmapped_array_destroy",
+     [](scene &at) -> call {
+         CUmipmappedArray const made = at.make_mipmapped();
+         return [&at, made] { return ferry_mipmapped_array_destroy(at.ferry, made, nullptr); };
+     }},
+};
+
+// The functions without a row, and why.
+constexpr const char *left_out[] = {
+    // They open, close or measure, which takes seconds or ends what the other rows use.
+    "ferry_open", "ferry_close", "ferry_context_destroy", "ferry_context_release_primary", "ferry_device_calibrate",
+    "ferry_peer_calibrate", "ferry_staging_prepare", "ferry_staging_trim",
+    // They wait for the device only if an allocation has no memory left, or if the driver decides to wait.
+    "ferry_device_alloc", "ferry_device_alloc_pitched", "ferry_managed_alloc", "ferry_host_alloc",
+    "ferry_host_register", "ferry_array_create", "ferry_mipmapped_array_create", "ferry_pool_create",
+    "ferry_pool_destroy", "ferry_pool_trim", "ferry_pool_set_access", "ferry_prepared_create",
+    "ferry_prepared_create_pieces",
+    // They end with one of the functions in waiting_rows.
+    "ferry_deferred_trim", "ferry_pinned_pool_destroy", "ferry_pinned_pool_trim", "ferry_prepared_destroy",
+    // They need a planar array, which few devices have.
+    "ferry_array_get_plane",
+    // They change the access between devices.
+    "ferry_peer_probe", "ferry_peer_enable", "ferry_peer_disable", "ferry_multilink_set",
+    // They need another process.
+    "ferry_ipc_export_memory", "ferry_ipc_export_pool", "ferry_ipc_export_event", "ferry_ipc_import_memory",
+    "ferry_ipc_import_pool", "ferry_ipc_import_event", "ferry_ipc_close_memory", "ferry_ipc_close_memory_deferred",
+    "ferry_ipc_close_pool", "ferry_ipc_close_event",
+    // They need the memory of a graphics API.
+    "ferry_external_memory_import", "ferry_external_memory_create_array", "ferry_external_memory_release",
+    "ferry_external_memory_release_deferred", "ferry_external_semaphore_import",
+    "ferry_external_semaphore_signal_async", "ferry_external_semaphore_wait_async", "ferry_external_semaphore_release",
+    "ferry_external_semaphore_release_deferred"};
+
+blocking_class class_of(const std::string &name) {
+    const auto *const found = std::find_if(std::begin(functions), std::end(functions),
+                                           [&](const classified &one) { return one.name == name; });
+    if (found != std::end(functions)) return found->of;
+    ADD_FAILURE() << "no such function: " << name;
+    return blocking_class::device;
+}
+
+// A call that runs on a thread of its own, where the context is current.
+class running_call {
+public:
+    running_call(const call &made, CUcontext context) {
+        auto status = std::make_shared<std::promise<std::int32_t>>();
+        status_ = status->get_future();
+        thread_ = std::thread([status, made, context] {
+            raw().cuCtxSetCurrent(context);
+            status->set_value(made());
+        });
+    }
+    ~running_call() { thread_.join(); }
+    running_call(const running_call &) = delete;
+    running_call &operator=(const running_call &) = delete;
+
+    bool has_returned_after(std::chrono::milliseconds time) const {
+        return status_.wait_for(time) == std::future_status::ready;
+    }
+    std::int32_t status() { return status_.get(); }
+
+private:
+    std::future<std::int32_t> status_;
+    std::thread thread_;
+};
+
+constexpr auto patience = 20s;             // for calls that return
+constexpr auto time_to_see_a_wait = 100ms; // for calls that wait: a call that is late passes too
+
+// Expects that the call returns while `blocked` is shut, and opens it if the call waits.
+void expect_return(const char *name, const call &made, CUcontext context, gate &blocked) {
+    SCOPED_TRACE(name);
+    running_call running(made, context);
+    const bool has_returned = running.has_returned_after(patience);
+    EXPECT_TRUE(has_returned) << "the call waits";
+    if (!has_returned) blocked.let_go();
+    EXPECT_OK(running.status());
+}
+
+// Expects that the call returns only after `blocked` is opened.
+void expect_wait(const char *name, const call &made, CUcontext context, gate &blocked) {
+    SCOPED_TRACE(name);
+    running_call running(made, context);
+    EXPECT_FALSE(running.has_returned_after(time_to_see_a_wait)) << "the call does not wait";
+    blocked.let_go();
+    ASSERT_TRUE(running.has_returned_after(patience));
+    EXPECT_OK(running.status());
+}
+
+// Creates events in another thread, which a free that holds the driver's lock prevents. Release the lock before
+// destroying it.
+class lock_probe {
+public:
+    explicit lock_probe(CUcontext context)
+        : thread_([this, context] {
+              raw().cuCtxSetCurrent(context);
+              while (!is_over_) {
+                  CUevent made = nullptr;
+                  if (raw().cuEventCreate(&made, 0) == CUDA_SUCCESS) raw().cuEventDestroy(made);
+                  ++created_;
+                  std::this_thread::yield();
+              }
+          }) {}
+    ~lock_probe() {
+        is_over_ = true;
+        thread_.join();
+    }
+    lock_probe(const lock_probe &) = delete;
+    lock_probe &operator=(const lock_probe &) = delete;
+
+    // Waits until no more events are created.
+    bool finds_lock() const {
+        const auto until = std::chrono::steady_clock::now() + patience;
+        while (std::chrono::steady_clock::now() < until) {
+            const unsigned before = created_;
+            std::this_thread::sleep_for(time_to_see_a_wait);
+            if (created_ == before) return true;
+        }
+        return false;
+    }
+
+private:
+    std::atomic<unsigned> created_ = 0;
+    std::atomic<bool> is_over_ = false;
+    std::thread thread_; // last: it uses the other members
+};
+
+class blocking_classes : public counted_test {
+protected:
+    // The number of driver calls since the counters were reset, except for `queries`.
+    int calls_except_queries() const {
+        int count = driver.calls_beginning("cu");
+        for (const char *const query : queries)
+            count -= driver.calls(query);
+        return count;
+    }
+    int count_of(const char *const *first, const char *const *end) const {
+        int count = 0;
+        for (; first != end; ++first)
+            count += driver.calls(*first);
+        return count;
+    }
+    int waits_made() const { return count_of(std::begin(waits), std::end(waits)); }
+    int preparations_made() const { return count_of(std::begin(preparations), std::end(preparations)); }
+    void open_again() {
+        counted.reset();
+        counted = open_or_fail(driver.options());
+    }
+};
+
+TEST_F(blocking_classes, cover_all_functions) {
+    std::vector<std::string> covered(std::begin(left_out), std::end(left_out));
+    for (const row &one : rows)
+        covered.emplace_back(one.name);
+    for (const row &one : waiting_rows)
+        covered.emplace_back(one.name);
+    for (const classified &one : functions)
+        EXPECT_EQ(std::count(covered.begin(), covered.end(), one.name), 1) << one.name;
+    EXPECT_EQ(covered.size(), std::size(functions));
+}
+
+TEST_F(blocking_classes, agree_with_the_driver_calls) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver has no kernels";
+    EXPECT_OK(ferry_staging_prepare(counted.get(), 0, nullptr)); // else threads pin memory in the background
+    scene at(counted.get(), context, stream);
+    for (const row &one : rows) {
+        SCOPED_TRACE(one.name);
+        const call first = one.make(at);
+        if (!first) continue;
+        EXPECT_OK(first());
+        const call again = one.make(at);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        driver.reset_counts();
+        EXPECT_OK(again());
+        const blocking_class of = class_of(one.name);
+        if (of == blocking_class::none) {
+            EXPECT_EQ(calls_except_queries(), 0);
+        }
+        EXPECT_EQ(waits_made(), 0);
+        // Each retain calls the driver. Only the first in the process creates a context.
+        if (std::string(one.name) != "ferry_context_retain_primary") {
+            EXPECT_EQ(preparations_made(), 0);
+        }
+        // ferry_instance_get_proc calls the driver outside of the table that counts.
+        if (of == blocking_class::driver_lock && std::string(one.name) != "ferry_instance_get_proc") {
+            EXPECT_GT(calls_except_queries(), 0) << "the class is none";
+        }
+    }
+}
+
+TEST_F(blocking_classes, none_return_while_a_free_in_another_thread_waits) {
+    scene at(counted.get(), context, stream);
+    std::vector<std::pair<const char *, call>> calls;
+    for (const row &one : rows)
+        if (class_of(one.name) == blocking_class::none) calls.emplace_back(one.name, one.make(at));
+    ASSERT_GT(calls.size(), 30u);
+    gate blocked(stream);
+    {
+        waiting_free free;
+        const lock_probe probe(context);
+        EXPECT_TRUE(probe.finds_lock());
+        for (const auto &[name, made] : calls)
+            expect_return(name, made, context, blocked);
+        EXPECT_FALSE(free.has_returned());
+        blocked.let_go();
+    }
+}
+
+TEST_F(blocking_classes, except_stream_and_device_return_behind_a_blocked_stream) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver has no kernels";
+    EXPECT_OK(ferry_staging_prepare(counted.get(), 0, nullptr)); // else threads pin memory in the background
+    scene at(counted.get(), context, stream);
+    std::vector<std::pair<const char *, call>> calls;
+    for (const row &one : rows) {
+        SCOPED_TRACE(one.name);
+        const call first = one.make(at);
+        if (!first) continue;
+        EXPECT_OK(first());
+        calls.emplace_back(one.name, one.make(at));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    gate blocked(stream);
+    for (const auto &[name, made] : calls)
+        expect_return(name, made, context, blocked);
+    blocked.open();
+}
+
+TEST_F(blocking_classes, stream_and_device_wait_for_a_blocked_stream) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver has no kernels";
+    const test_stream legacy_waits_for(CU_STREAM_DEFAULT);
+    scene at(counted.get(), context, legacy_waits_for);
+    for (const row &one : waiting_rows) {
+        const blocking_class of = class_of(one.name);
+        EXPECT_TRUE(of == blocking_class::stream || of == blocking_class::device) << one.name;
+        // A GPU's driver may decide that it does not need to wait for the device.
+        if (of == blocking_class::device && !on_software_driver()) continue;
+        const call made = one.make(at);
+        gate blocked(legacy_waits_for);
+        expect_wait(one.name, made, context, blocked);
+        blocked.open();
+    }
+}
+
+TEST_F(blocking_classes, first_use_prepares_at_the_first_call_and_lower_classes_do_not) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver has no kernels";
+    for (const row &one : rows) {
+        const std::string name = one.name;
+        const blocking_class of = class_of(name);
+        if (of > blocking_class::first_use) continue;
+        // The first retain of a process, and a table that needs more memory than the table before.
+        if (name == "ferry_context_retain_primary" || name == "ferry_prepared_set_addresses") continue;
+        SCOPED_TRACE(name);
+        open_again();
+        scene at(counted.get(), context, stream);
+        const call first = one.make(at);
+        if (!first) continue;
+        driver.reset_counts();
+        EXPECT_OK(first());
+        EXPECT_EQ(preparations_made() > 0, of == blocking_class::first_use) << preparations_made() << " preparations";
+    }
+}
+
+// ---- The table of ferry_copy_async
+
+enum class end { device, other_device_memory, pinned, other_pinned, pageable };
+
+std::uint64_t address_of(const scene &at, end which) {
+    switch (which) {
+    case end::device:
+        return at.device();
+    case end::other_device_memory:
+        return at.device() + large;
+    case end::pinned:
+        return at.host();
+    case end::other_pinned:
+        return at.host() + large;
+    default:
+        return at.pages();
+    }
+}
+
+constexpr std::uint64_t small = std::uint64_t{64} << 10;
+
+const struct {
+    const char *name;
+    end from, to;
+    std::uint64_t bytes;
+    how options;
+    bool waits; // after earlier work on the stream
+} copy_table[] = {
+    {"from pinned memory", end::pinned, end::device, large, ordinary, false},
+    {"to pinned memory", end::device, end::pinned, large, ordinary, false},
+    {"within the device", end::device, end::other_device_memory, large, ordinary, false},
+    {"from pageable memory, up to 1 MiB", end::pageable, end::device, small, ordinary, false},
+    {"to pageable memory, up to 1 MiB", end::device, end::pageable, small, ordinary, false},
+    {"from pageable memory, above 1 MiB", end::pageable, end::device, large, ordinary, false},
+    {"to pageable memory, above 1 MiB", end::device, end::pageable, large, ordinary, false},
+    {"CALL, up to 1 MiB", end::pageable, end::device, small, read_in_the_call, false},
+    {"CALL, above 1 MiB", end::pageable, end::device, large, read_in_the_call, true},
+    {"DESTINATION_WRITTEN", end::device, end::pageable, small, written_in_the_call, true},
+    {"from pageable memory, not staged", end::pageable, end::device, large, by_driver, true},
+    {"to pageable memory, not staged", end::device, end::pageable, large, by_driver, true},
+    {"from pageable to pinned memory", end::pageable, end::pinned, large, ordinary, true},
+    {"within pinned memory", end::pinned, end::other_pinned, large, ordinary, true},
+};
+
+TEST_F(blocking_classes, an_asynchronous_copy_waits_as_its_table_says) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver has no kernels";
+    EXPECT_OK(ferry_staging_prepare(counted.get(), 0, nullptr)); // loading kernels would wait for the blocked stream
+    scene at(counted.get(), context, stream);
+    for (const auto &one : copy_table) {
+        SCOPED_TRACE(one.name);
+        const ferry_copy_desc copy = contiguous(address_of(at, one.to), address_of(at, one.from), one.bytes);
+        const call made = [&] { return ferry_copy_async(at.ferry, &copy, one.options, at.stream, nullptr, nullptr); };
+        EXPECT_OK(made()); // what only the first copy needs
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        gate blocked(stream);
+        ferry_explanation explanation = new_explanation();
+        EXPECT_OK(ferry_copy_explain_async(at.ferry, &copy, one.options, at.stream, &explanation, nullptr));
+        EXPECT_EQ(explanation.blocks != FERRY_BLOCKS_NO, one.waits) << describe(explanation);
+        if (one.waits)
+            expect_wait(one.name, made, context, blocked);
+        else
+            expect_return(one.name, made, context, blocked);
+        blocked.open();
+    }
+}
+
+} // namespace
+} // namespace ferry::test
