@@ -33,7 +33,7 @@ bool contains(const std::string &text, std::uint64_t number) {
 
 TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) {
     std::vector<std::string> fields;
-    for (std::int32_t field = 0; field <= FERRY_FIELD_STAGING_NICENESS; ++field) {
+    for (std::int32_t field = 0; field <= FERRY_FIELD_FILE; ++field) {
         ferry_error_info error = new_error();
         error.status = FERRY_ERROR_INVALID_ARGUMENT;
         error.field = field;
@@ -42,7 +42,7 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
         EXPECT_TRUE(field == 0 || fields.back().find(' ') == std::string::npos) << "field " << field << " has no name";
     }
     for (std::int32_t side = 0; side <= FERRY_SIDE_DRIVER_OPTIONS; ++side)
-        for (std::int32_t field = 0; field <= FERRY_FIELD_STAGING_NICENESS; ++field)
+        for (std::int32_t field = 0; field <= FERRY_FIELD_FILE; ++field)
             for (std::int32_t item = 0; item <= FERRY_ITEM_CPU; ++item)
                 for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_NEEDS; ++numbers)
                     for (const std::uint64_t index : {0u, 41u}) {

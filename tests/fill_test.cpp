@@ -497,7 +497,7 @@ constexpr refusal_row refusals[] = {
     {"pattern_of_32", [](ferry_fill_desc &fill) { fill.pattern_size = 32; }, FERRY_ERROR_INVALID_ARGUMENT,
      FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 32},
     {"kind", [](ferry_fill_desc &fill) { fill.destination.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
-     FERRY_FIELD_KIND, FERRY_KIND_ARRAY, 9},
+     FERRY_FIELD_KIND, FERRY_KIND_FILE, 9},
     {"array", [](ferry_fill_desc &fill) { fill.destination.kind = FERRY_KIND_ARRAY; }, FERRY_ERROR_UNSUPPORTED,
      FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, 0, FERRY_KIND_ARRAY},
     {"no_address", [](ferry_fill_desc &fill) { fill.destination.address = 0; }, FERRY_ERROR_ADDRESS,

@@ -77,6 +77,8 @@ const (
 	KindHost   Kind = 1 // `address` is host memory, pageable or pinned
 	KindDevice Kind = 2 // `address` is device (or managed) memory on `device`
 	KindArray  Kind = 3 // `array` is a CUDA array on `device`
+	KindPinned Kind = 4 // not implemented: `address` is host memory, and the program knows that it is pinned
+	KindFile   Kind = 5 // not implemented: `file` is an open file, and `address` is the offset of a byte in it
 )
 
 // FERRY_DEVICE_*
@@ -288,6 +290,7 @@ const (
 	FieldSourceOrder     Field = 61
 	FieldMaxSMs          Field = 62
 	FieldStagingNiceness Field = 63
+	FieldFile            Field = 64
 )
 
 // Item is one of the constants FERRY_ITEM_*.

@@ -58,7 +58,8 @@
  *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
  *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
  *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
- *             ferry_place, ferry_copy_desc, ferry_fill_desc and ferry_ipc_handle have no struct_size and never change.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_batch_share and ferry_ipc_handle have no struct_size
+ *             and never change.
  *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
  * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
  *             label NULL says so.
@@ -105,9 +106,12 @@ struct CUextSemaphore_st;
 struct CUmipmappedArray_st;
 struct CUmemPoolHandle_st;
 
-/* One opened library. Opaque, like ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of ferry_ipc_handle;
- * all other types of ferry are transparent. */
+/* One opened library. Opaque, like ferry_file, ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of
+ * ferry_ipc_handle; all other types of ferry are transparent. */
 typedef struct ferry_instance ferry_instance;
+
+/* An open file. Opaque. No call of this version makes one. */
+typedef struct ferry_file ferry_file;
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Version
@@ -206,9 +210,9 @@ typedef struct ferry_options ferry_options;
 /*
  * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open
  * at once, also on both drivers. Instances on the software driver share it: a later one whose driver_options differ from
- * its settings is refused. Never give an instance a handle or a device address of the other driver. The software driver refuses handles
- * that are not its own with the driver's status (-1400, of contexts -1201), but the NVIDIA driver may crash, and both
- * take an address that they do not know for host memory.
+ * its settings is refused. Never give an instance a handle or a device address of the other driver. The software
+ * driver refuses handles that are not its own with the driver's status (-1400, of contexts -1201), but the NVIDIA
+ * driver may crash, and both take an address that they do not know for host memory.
  *
  * NULL:          `options`.
  * Blocking:      device. With FERRY_KERNELS_AT_OPEN and FERRY_STAGING_AT_OPEN, the call creates the primary context of
@@ -253,6 +257,8 @@ FERRY_API void ferry_close(ferry_instance *instance);
 #define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
+#define FERRY_KIND_PINNED 4 /* not implemented: `address` is host memory, and the program knows that it is pinned */
+#define FERRY_KIND_FILE 5   /* not implemented: `file` is an open file, and `address` is the offset of a byte in it */
 
 /* For kind DEVICE ferry queries the driver. For kind ARRAY it is the device on which the instance made the array; for
  * other arrays, it is the device of the stream or of the other place. */
@@ -270,6 +276,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
  * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
  *               the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
  *               device of any other array is not checked, because the driver does not report it.
+ * file          Must be NULL for all kinds but FILE. Kinds PINNED and FILE are FERRY_ERROR_UNSUPPORTED in this version.
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
  *
@@ -287,7 +294,8 @@ typedef struct ferry_place {
     uint64_t x;
     uint64_t y;
     uint64_t z;
-    uint64_t reserved[4]; /* must be zero */
+    ferry_file *file;
+    uint64_t reserved[3]; /* must be zero */
 } ferry_place;
 
 /* ferry_copy_options.route. Explanations lists the other routes. */
@@ -449,8 +457,7 @@ typedef struct ferry_ticket ferry_ticket;
  * Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is any
  * CUstream or cudaStream_t. NULL and FERRY_DEFAULT_STREAM_LEGACY are the legacy default stream, and
  * FERRY_DEFAULT_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for those
- * three it is found as for ferry_copy.
- * `ticket` may be NULL; otherwise *ticket reports the copy's progress.
+ * three it is found as for ferry_copy. `ticket` may be NULL; otherwise *ticket reports the copy's progress.
  *
  * The call returns at once, except where this table names a wait: "read" is until the pageable source has been read,
  * "complete" is until the copy to host memory is complete. ferry_copy_explain_async reports the wait of a copy.
@@ -1221,6 +1228,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_SOURCE_ORDER 61
 #define FERRY_FIELD_MAX_SMS 62
 #define FERRY_FIELD_STAGING_NICENESS 63
+#define FERRY_FIELD_FILE 64
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1448,11 +1456,11 @@ typedef struct ferry_trace_event {
  *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
  *              its device.
  * trace        Called for every copy, batch and fill whose ferry_copy_options are valid, also one that fails: when the
- *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of ferry's. That thread looks every 0.05 ms;
- *              the stream does not wait for it. There is no third event if the call failed, did nothing, or became part
- *              of a graph, if the stream has not passed the work at ferry_close, or if the context ended without
- *              ferry_context_destroy. `event` is valid during the callback. The third event costs a call on a stream an
- *              event of the driver's, some microseconds.
+ *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of
+ *              ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no third event if
+ *              the call failed, did nothing, or became part of a graph, if the stream has not passed the work at
+ *              ferry_close, or if the context ended without ferry_context_destroy. `event` is valid during the
+ *              callback. The third event costs a call on a stream an event of the driver's, some microseconds.
  * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
  *
  * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and

@@ -157,8 +157,9 @@ constexpr field_text fields[] = {
     {"source_order", as_signed},
     {"max_sms", as_number},
     {"staging_niceness", as_signed},
+    {"file", as_address},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_STAGING_NICENESS + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_FILE + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {

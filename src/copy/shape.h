@@ -46,8 +46,8 @@ struct copy_limits {
 inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &limits) noexcept {
     // Returns zero for a place without strides, origin or non-zero reserved fields.
     const auto unusual = [](const ferry_place &place) noexcept {
-        return place.row_pitch | place.slice_height | place.x | place.y | place.z | place.reserved[0] |
-               place.reserved[1] | place.reserved[2] | place.reserved[3];
+        return place.row_pitch | place.slice_height | place.x | place.y | place.z |
+               reinterpret_cast<std::uintptr_t>(place.file) | place.reserved[0] | place.reserved[1] | place.reserved[2];
     };
     const auto is_known_memory = [&](const ferry_place &place) noexcept {
         static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE);

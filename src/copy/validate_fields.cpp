@@ -62,8 +62,10 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 } // namespace
 
 error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
-    if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_ARRAY)
-        return refuse_signed(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_ARRAY, place.kind);
+    if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_FILE)
+        return refuse_signed(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_FILE, place.kind);
+    if (place.kind > FERRY_KIND_ARRAY) return refuse_value(FERRY_ERROR_UNSUPPORTED, side, FERRY_FIELD_KIND, place.kind);
+    if (place.file) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_FILE);
     if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
     const bool reads_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
     if (reads_device && (place.device < FERRY_DEVICE_UNKNOWN || place.device >= limits.device_count))

@@ -189,7 +189,7 @@ for function in description["functions"]:
             continue
         # A stand-in for one of ferry's own objects would be followed, and be none.
         others = [one["type"] for one in function["parameters"] if one is not parameter]
-        if parameter["nullable"] or any(f"{name} *" in others for name in description["opaque"][1:]):
+        if parameter["nullable"] or any(f"{name} *" in others for name in description["opaque"] if name != "ferry_instance"):
             continue
         if not function["returns_status"]:
             continue

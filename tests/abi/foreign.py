@@ -35,7 +35,7 @@ class CopyOptions(ctypes.Structure):
 class Place(ctypes.Structure):
     _fields_ = [("kind", c_int32), ("device", c_int32), ("address", c_uint64), ("array", c_void_p),
                 ("row_pitch", c_uint64), ("slice_height", c_uint64), ("x", c_uint64), ("y", c_uint64), ("z", c_uint64),
-                ("reserved", c_uint64 * 4)]
+                ("file", c_void_p), ("reserved", c_uint64 * 3)]
 
 
 class CopyDesc(ctypes.Structure):

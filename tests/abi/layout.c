@@ -29,7 +29,8 @@ NEXT(ferry_place, row_pitch, slice_height, 32);
 NEXT(ferry_place, slice_height, x, 40);
 NEXT(ferry_place, x, y, 48);
 NEXT(ferry_place, y, z, 56);
-NEXT(ferry_place, z, reserved, 64);
+NEXT(ferry_place, z, file, 64);
+NEXT(ferry_place, file, reserved, 72);
 LAST(ferry_place, reserved, 96);
 
 FIRST(ferry_copy_desc, destination);

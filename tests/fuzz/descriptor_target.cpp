@@ -125,7 +125,8 @@ buffer *draw_place(input &from, table &all, ferry_place &place) {
         place.y = number(from);
         place.z = number(from);
     }
-    if (from.one_in(24)) place.reserved[from.up_to(3)] = from.take<std::uint64_t>();
+    if (from.one_in(24)) place.reserved[from.up_to(2)] = from.take<std::uint64_t>();
+    if (from.one_in(24)) place.file = reinterpret_cast<ferry_file *>(from.take<std::uintptr_t>());
     return one;
 }
 
