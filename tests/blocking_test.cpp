@@ -194,6 +194,23 @@ ferry_prepared *prepare_batch(scene &at) {
     return made;
 }
 
+// Fills a struct about the current pool.
+template <class Struct, auto fill> call query_pool(scene &at) {
+    if (!at.has_pools()) return {};
+    return [&at, pool = at.pool()] {
+        auto found = sized<Struct>();
+        return fill(at.ferry, pool, &found, nullptr);
+    };
+}
+
+template <auto find> call find_pool(scene &at) {
+    if (!at.has_pools()) return {};
+    return [&at] {
+        CUmemoryPool found = nullptr;
+        return find(at.ferry, FERRY_LOCATION_DEVICE, 0, &found, nullptr);
+    };
+}
+
 struct row {
     const char *name;
     call (*make)(scene &at);
@@ -726,46 +743,16 @@ const row rows[] = {
          return
              [&at, made, pool] { return ferry_pool_alloc_async(at.ferry, pool, size, at.stream, made.get(), nullptr); };
      }},
-    {"ferry_pool_get_default",
-     [](scene &at) -> call {
-         if (!at.has_pools()) return {};
-         return [&] {
-             CUmemoryPool found = nullptr;
-             return ferry_pool_get_default(at.ferry, FERRY_LOCATION_DEVICE, 0, &found, nullptr);
-         };
-     }},
-    {"ferry_pool_get_current",
-     [](scene &at) -> call {
-         if (!at.has_pools()) return {};
-         return [&] {
-             CUmemoryPool found = nullptr;
-             return ferry_pool_get_current(at.ferry, FERRY_LOCATION_DEVICE, 0, &found, nullptr);
-         };
-     }},
+    {"ferry_pool_get_default", find_pool<ferry_pool_get_default>},
+    {"ferry_pool_get_current", find_pool<ferry_pool_get_current>},
     {"ferry_pool_set_current",
      [](scene &at) -> call {
          if (!at.has_pools()) return {};
          CUmemoryPool const pool = at.pool();
          return [&at, pool] { return ferry_pool_set_current(at.ferry, FERRY_LOCATION_DEVICE, 0, pool, nullptr); };
      }},
-    {"ferry_pool_get_info",
-     [](scene &at) -> call {
-         if (!at.has_pools()) return {};
-         CUmemoryPool const pool = at.pool();
-         return [&at, pool] {
-             auto info = sized<ferry_pool_info>();
-             return ferry_pool_get_info(at.ferry, pool, &info, nullptr);
-         };
-     }},
-    {"ferry_pool_get_attributes",
-     [](scene &at) -> call {
-         if (!at.has_pools()) return {};
-         CUmemoryPool const pool = at.pool();
-         return [&at, pool] {
-             auto found = sized<ferry_pool_attributes>();
-             return ferry_pool_get_attributes(at.ferry, pool, &found, nullptr);
-         };
-     }},
+    {"ferry_pool_get_info", query_pool<ferry_pool_info, ferry_pool_get_info>},
+    {"ferry_pool_get_attributes", query_pool<ferry_pool_attributes, ferry_pool_get_attributes>},
     {"ferry_pool_set_attributes",
      [](scene &at) -> call {
          if (!at.has_pools()) return {};
@@ -774,15 +761,7 @@ const row rows[] = {
          EXPECT_OK(ferry_pool_get_attributes(at.ferry, pool, &found, nullptr));
          return [&at, pool, found] { return ferry_pool_set_attributes(at.ferry, pool, &found, nullptr); };
      }},
-    {"ferry_pool_get_stats",
-     [](scene &at) -> call {
-         if (!at.has_pools()) return {};
-         CUmemoryPool const pool = at.pool();
-         return [&at, pool] {
-             auto found = sized<ferry_pool_stats>();
-             return ferry_pool_get_stats(at.ferry, pool, &found, nullptr);
-         };
-     }},
+    {"ferry_pool_get_stats", query_pool<ferry_pool_stats, ferry_pool_get_stats>},
     {"ferry_pool_reset_stats",
      [](scene &at) -> call {
          if (!at.has_pools()) return {};
