@@ -2297,7 +2297,7 @@ FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, stru
                                                   uint32_t level, struct CUarray_st **array, ferry_error_info *error);
 
 /*
- * Destroys a mipmapped array with all its levels, also one of ferry_external_memory_create_array.
+ * Destroys a mipmapped array with all its levels. Takes arrays of ferry_external_memory_create_array too.
  *
  * NULL:          `mipmapped`.
  * Blocking:      device. The call waits until running work on the device has ended.
