@@ -440,12 +440,13 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * NULL:          `options`.
  * Blocking:      stream. The call returns when the copy is complete.
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
- *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from
- *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the forced
- *                route cannot make the copy. If ferry splits a copy because its host memory was registered in
- *                pieces, and the driver refuses one part, the parts before it were copied. Errors in the options:
- *                _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for routes that cannot
- *                be forced. The driver's own errors may also report earlier asynchronous work that failed.
+ *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED for
+ *                kinds PINNED and FILE, and from one 2D layer or face to another of the same array, which the driver
+ *                gets wrong; _ROUTE if the forced route cannot make the copy. If ferry splits a copy because its host
+ *                memory was registered in pieces, and the driver refuses one part, the parts before it were copied.
+ *                Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for
+ *                routes that cannot be forced. The driver's own errors may also report earlier asynchronous work that
+ *                failed.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
                              ferry_error_info *error);
@@ -883,11 +884,11 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  * Errors:        FERRY_ERROR_KIND, _PAGEABLE, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _ALIGNMENT, _FLAGS,
  *                _RESERVED name the field in `error`, and nothing was filled. If the driver refuses a part of a split
  *                fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is no power of two up
- *                to 16; _UNSUPPORTED for arrays; _ROUTE if the route KERNEL is forced and no kernel can serve. A fill
- *                that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field PATTERN or DEPTH if the
- *                options of the call, the options of the instance or the driver exclude kernels, if the box leaves an
- *                allocation or registration, or if kernels cannot reach the memory. Errors in the options are as for
- *                ferry_copy.
+ *                to 16; _UNSUPPORTED for kinds ARRAY, PINNED and FILE; _ROUTE if the route KERNEL is forced and no
+ *                kernel can serve. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field
+ *                PATTERN or DEPTH if the options of the call, the options of the instance or the driver exclude
+ *                kernels, if the box leaves an allocation or registration, or if kernels cannot reach the memory.
+ *                Errors in the options are as for ferry_copy.
  */
 FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fill, const ferry_copy_options *options,
                              ferry_error_info *error);
