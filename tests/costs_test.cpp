@@ -175,16 +175,20 @@ TEST_F(costs, fills_query_their_memory_at_most_once) {
             }
 }
 
-TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) {
-    fault_driver driver(raw_entry_points());
-    // Counts ferry's allocations alone: the driver's own do not go through ferry's callbacks.
-    static std::atomic<long> own_allocations;
-    ferry_options options = driver.options();
+// Counts ferry's allocations alone: the driver's own do not go through ferry's callbacks.
+std::atomic<long> own_allocations = 0;
+void count_own_allocations(ferry_options &options) noexcept {
     options.allocate = [](void *, std::uint64_t size, std::uint64_t alignment) {
         ++own_allocations;
         return allocate_aligned(size, alignment);
     };
     options.deallocate = [](void *, void *memory, std::uint64_t) { free_aligned(memory); };
+}
+
+TEST_F(costs, a_staged_copy_makes_one_launch_and_no_allocation_once_it_is_warm) {
+    fault_driver driver(raw_entry_points());
+    ferry_options options = driver.options();
+    count_own_allocations(options);
     options.staging_bytes = 4 * 4096; // so few slots that no thread adds any later
     const instance_owner instance = open_or_fail(options);
     if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
@@ -379,6 +383,46 @@ TEST_F(costs, a_warm_batch_queries_each_allocation_once_and_allocates_nothing) {
             EXPECT_TRUE(made == 0 || round < 3) << made << " allocations in round " << round;
         }
     driver.heal();
+    EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, staged_batches_between_staged_copies_allocate_nothing_once_warm) {
+    ferry_options options = options_under_test();
+    count_own_allocations(options);
+    options.staging_bytes = 4 * 4096; // so few slots that no thread adds any later
+    const instance_owner instance = open_or_fail(options);
+    if (!ferry_instance_get_proc(instance.get(), "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "the driver cannot load kernels";
+    CUstream stream = nullptr;
+    ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    constexpr std::uint64_t bytes = 64 * 1024, piece = 96;
+    test_place host(place_kind::pageable, {.width = bytes}), device(place_kind::device, {.width = bytes});
+    std::vector<std::uint64_t> to, from, sizes;
+    for (std::uint64_t at = 0; at + piece <= bytes; at += 2 * piece) {
+        to.push_back(device.address() + at);
+        from.push_back(host.address() + at);
+        sizes.push_back(piece);
+    }
+    const auto copy = [&] {
+        return ferry_copy_bytes_async(instance.get(), device.address(), host.address(), bytes, by_staging, stream,
+                                      nullptr, nullptr);
+    };
+    const auto copy_pieces = [&] {
+        return ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), sizes.size(), by_staging,
+                                       stream, nullptr, nullptr);
+    };
+    for (int frame = 0; frame < 200; ++frame) {
+        const long before = own_allocations;
+        for (int i = 0; i <= frame % 3; ++i) // several launches are in flight
+            ASSERT_OK(copy());
+        ASSERT_OK(copy_pieces());
+        ASSERT_OK(copy());
+        const long made = own_allocations - before;
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        if (frame != 0) {
+            ASSERT_EQ(made, 0) << "in frame " << frame;
+        }
+    }
     EXPECT_OK(raw().cuStreamDestroy(stream));
 }
 

@@ -21,6 +21,7 @@ public:
     growing &operator=(const growing &) = delete;
 
     std::size_t size() const noexcept { return size_; }
+    std::size_t capacity() const noexcept { return capacity_; }
     Record *begin() noexcept { return records_; }
     Record *end() noexcept { return records_ + size_; }
     const Record *begin() const noexcept { return records_; }

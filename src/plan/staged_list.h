@@ -36,6 +36,8 @@ public:
     // out.
     [[nodiscard]] bool take(staged_cursor &from, std::uint64_t bytes, std::uint64_t slot_size) noexcept;
 
+    bool has_memory() const noexcept { return chunks_.capacity() != 0; }
+
     struct chunk {
         std::uint64_t piece, done;  // the first piece, and how many of its bytes are in earlier chunks
         std::uint64_t bytes_before; // in earlier chunks

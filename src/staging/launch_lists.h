@@ -43,8 +43,10 @@ private:
     static constexpr std::size_t index(launch_state state) noexcept { return static_cast<std::size_t>(state); }
     void insert(staging_launch &launch, launch_state state) noexcept {
         list &to = lists_[index(state)];
-        if (state == launch_state::unused)
-            to.launches.push_front(launch); // the launch used last is still in a cache
+        // The free list has launches that keep memory for pieces at its front, and the others at its back. At both ends
+        // the launch used last, which is still in a cache, is taken first.
+        if (state == launch_state::unused && launch.list.has_memory())
+            to.launches.push_front(launch);
         else
             to.launches.push_back(launch);
         to.count.fetch_add(1, std::memory_order_relaxed);

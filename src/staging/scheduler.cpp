@@ -25,12 +25,14 @@ void staging_scheduler::add(staging_launch &made) noexcept {
 
 staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured, bool have_lists) noexcept {
     const lock held = acquire();
-    if (have_lists || launches_.count(launch_state::unused) < count) recycle();
+    const staging_launch *const without_list = launches_.last(launch_state::unused);
+    if (have_lists || launches_.count(launch_state::unused) < count || without_list->list.has_memory()) recycle();
     if (launches_.count(launch_state::unused) < count) return nullptr;
     staging_launch *taken = nullptr;
     (is_captured ? captured_ : pending_) += count;
     for (; count != 0; --count) {
-        staging_launch &launch = *launches_.first(launch_state::unused);
+        staging_launch &launch =
+            *(have_lists ? launches_.first(launch_state::unused) : launches_.last(launch_state::unused));
         launches_.move(launch, launch_state::taken);
         launch.is_captured = is_captured;
         launch.shared.is_lost = false;

@@ -54,7 +54,7 @@ public:
     void add(staging_launch &made) noexcept; // adds a new launch to the free list
     // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_of_copy`. Returns
     // null if fewer are left.
-    // `have_lists`: prefers launches that ended last, so that few launches keep memory for a list.
+    // `have_lists`: prefers launches that keep memory for a list of pieces. Otherwise prefers those without.
     staging_launch *take(std::uint64_t count, bool is_captured, bool have_lists) noexcept;
     // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued
     // nevertheless, and will announce the launch or has already done so.
