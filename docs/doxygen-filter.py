@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
 """Turns the plain comments of ferry's headers into Doxygen's, for its INPUT_FILTER: doxygen-filter.py HEADER
 
-A function's comment states only the labels whose value is not the default. The header's Conventions state the defaults,
-and this filter fills them in. It fails on an unknown label, a label out of order, a label that repeats its default,
+A function's comment states only the labels whose value is not the default. The Conventions in ferry.h state the
+defaults, and this filter fills them in. It fails on an unknown label, a label out of order, a label that repeats its default,
 and a label Blocking without a class. The filter also makes a page of driver-calls.txt.
 """
 import re
 import sys
 from pathlib import Path
 
+import c_headers
 import driver_calls
 from labels import BLOCKING, LABELS, blocking_class, defaults_of, split, with_common_errors, words
 
@@ -41,9 +42,7 @@ def labelled(comment, name, status, defaults):
 
 def with_defaults(text):
     """The header with all labels in the comment of each function."""
-    defaults = defaults_of(text)
-    if not defaults:
-        return text
+    defaults = defaults_of((c_headers.FOLDER / "ferry.h").read_text(encoding="utf-8"))
     problems.extend(f"the Conventions give no default for {label}" for label in LABELS if label not in defaults)
     documented = re.compile(rf"^({COMMENT})\n(?=FERRY_API +((?:const )?\w+) \**(\w+)\()", flags=re.M)
     return documented.sub(lambda one: labelled(one[1], one[3], one[2] == "int32_t", defaults) + "\n", text)
@@ -56,10 +55,29 @@ def as_markup(line):
     return re.sub(r"^ {1,3}(\S+(?: \S+){0,3}) {2,}(?=\S)", r" - **\1**: ", line)  # a row of a table
 
 
+def marked_up(lines):
+    """The lines of a comment as markup. Code is indented and comes after an empty line."""
+    is_code, is_empty = False, False
+    for line in lines:
+        begins, ends = is_empty and not is_code and line.startswith("     "), is_code and re.match(r" {1,4}\S", line)
+        is_code, is_empty = (is_code or begins) and not ends, not line.strip()
+        if begins or ends:
+            yield " @code{.c}" if begins else " @endcode"
+        yield line if is_code else as_markup(line)
+    if is_code:
+        yield " @endcode"
+
+
 def as_documentation(comment, mark=""):
-    lines = [as_markup(re.sub(r"^\s*\*", "", line)) for line in comment[2:-2].split("\n")]
+    lines = list(marked_up(re.sub(r"^\s*\*", "", line) for line in comment[2:-2].split("\n")))
     markup = f"/**{mark}" + "\n *".join(lines) + "*/"
     return re.sub(r"(\n \* - \*\*.*(?:\n \* {4}.*)*\n)(?= \* [^- ])", r"\1 *\n", markup)  # what comes after a table
+
+
+def with_conventions_in_front(text):
+    """Doxygen omits chapters without members, so the Conventions become a part of the comment about the file."""
+    found = re.search(r"^/\* -{9,}\n( \* Conventions\n(?: \*.*\n)*?) \* -+ \*/\n\n", text, flags=re.M)
+    return text.replace(found[0], "").replace("\n */", f"\n *\n{found[1]} */", 1) if found else text
 
 
 def structure(text):
@@ -75,22 +93,26 @@ def structure(text):
 def document(text):
     text = re.sub(rf"^{COMMENT}", lambda comment: as_documentation(comment[0]), text, flags=re.M)
     text = re.sub(rf"(?<=\S)( +)({COMMENT})$", lambda tail: tail[1] + as_documentation(tail[2], "<"), text, flags=re.M)
-    return re.sub(r"^( *|.*[;,] +)//( .*)$",
+    return re.sub(r"^( *|(?! \*).*[;,] +)//( .*)$",
                   lambda line: f"{line[1]}///{'<' if line[1].strip() else ''}{as_markup(line[2])}", text, flags=re.M)
 
 
 def link(text):
     """Links the C functions and constants that comments name. Doxygen links types by itself."""
-    names = re.findall(r"^(?:FERRY_API\b[^(;]*?(?=\w+\()|#define )(\w+)", text, flags=re.M)
+    headers = c_headers.text_of(c_headers.all_headers())
+    names = re.findall(r"^(?:FERRY_API\b[^(;]*?(?=\w+\()|#define )(\w+)", headers, flags=re.M)
     named = re.compile(rf"\b(?:{'|'.join(names)})\b(?!\()") if names else re.compile("(?!)")
-    return re.sub(r"/\*\*.*?\*/", lambda comment: named.sub(r"#\g<0>", comment[0]), text, flags=re.S)
+    parts = re.split(r"( @code.*? @endcode)", text, flags=re.S)
+    parts[::2] = [re.sub(r"/\*\*.*?(?:\*/|\Z)|\A[^/]*?\*/", lambda comment: named.sub(r"#\g<0>", comment[0]), part,
+                         flags=re.S) for part in parts[::2]]
+    return "".join(parts)
 
 
 text = Path(sys.argv[1]).read_text(encoding="utf-8")
 if Path(sys.argv[1]).name == driver_calls.FILE.name:
     print(driver_calls.page(text))
     sys.exit(0)
-text = link(document(structure(with_defaults(text))))
+text = link(document(structure(with_conventions_in_front(with_defaults(text)))))
 if problems:
     sys.exit("\n".join(problems))
 print(text.replace("/**", "/** @file\n *", 1) if text.startswith("/**") else "/// @file\n" + text)

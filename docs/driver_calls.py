@@ -1,4 +1,4 @@
-"""Reads driver-calls.txt, which states the driver calls of each function of ferry.h."""
+"""Reads driver-calls.txt, which states the driver calls of each function."""
 import re
 from pathlib import Path
 
@@ -23,12 +23,12 @@ def read(text):
 
 
 def problems_of(text, functions, entry_points):
-    """`functions`: the names in the order of ferry.h; `entry_points`: the driver functions that ferry knows."""
+    """`functions`: the names in the order of the headers; `entry_points`: the driver functions that ferry knows."""
     _, entries, problems = read(text)
     problems += [f"{FILE.name} lacks {name}" for name in functions if name not in entries]
-    problems += [f"{FILE.name} has {name}, which ferry.h does not declare" for name in entries if name not in functions]
+    problems += [f"{FILE.name} has {name}, which no header declares" for name in entries if name not in functions]
     if not problems and list(entries) != list(functions):
-        problems.append(f"{FILE.name} has another order than ferry.h")
+        problems.append(f"{FILE.name} has another order than the headers")
     for name, calls in entries.items():
         unknown = set(re.findall(r"\bcu[A-Z]\w*", calls)) - {*entry_points, LOOK_UP}
         problems += [f"{FILE.name}: {name} calls {one}, which symbols.inc does not list" for one in sorted(unknown)]

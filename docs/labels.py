@@ -1,4 +1,4 @@
-"""The labels in the comments of ferry.h's functions. The header's Conventions state their defaults."""
+"""The labels in the comments of functions. The Conventions in ferry.h state their defaults."""
 import re
 
 LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors"]

@@ -1,5 +1,6 @@
 /* Many copies in one call: pieces and boxes, the index of a bad copy, and a batch prepared once and launched twice. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_memory.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,8 @@
 /* Usage: calibrate [FILE]. Measures a device, saves the profile to a file, and loads it as the program would at its
  * next start. The explanation of one copy shows the effect of the profile. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_devices.h>
+#include <ferry/ferry_memory.h>
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,5 +1,6 @@
 /* Copies a box of a large host image into a box of a 2D array (a texture), and back. x and width are in bytes. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_memory.h>
 
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* Copies from one GPU to another. Enables peer access if possible. Without peer access, the same copy is slower. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_devices.h>
 
 #include <stdio.h>
 #include <string.h>

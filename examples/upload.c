@@ -1,5 +1,6 @@
 /* Copies bytes to a GPU and back. Without a GPU, the software driver is used. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_devices.h>
 
 #include <stdio.h>
 #include <string.h>

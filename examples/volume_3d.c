@@ -1,5 +1,6 @@
 /* Copies a box of a host volume to a box of a volume on the GPU, and back. x and width are in bytes. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_memory.h>
 
 #include <stdio.h>
 

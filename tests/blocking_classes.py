@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the functions of ferry.h with their classes, as FERRY_BLOCKING_CLASS(name, class), for a test of the classes.
+"""Lists the functions of ferry with their classes, as FERRY_BLOCKING_CLASS(name, class), for a test of the classes.
 
 blocking_classes.py DESCRIPTION LIST
 """

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <ferry/ferry.h>
+#include <ferry/ferry_devices.h>
 
 namespace {
 

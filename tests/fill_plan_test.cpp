@@ -6,6 +6,8 @@
 
 #include "plan/fill_plan.h"
 
+#include "ferry/ferry_devices.h"
+
 namespace ferry::test {
 namespace {
 

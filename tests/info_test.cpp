@@ -3,6 +3,8 @@
 
 #include "../tools/info/advice.h"
 
+#include "ferry/ferry_devices.h"
+
 namespace ferry_info {
 namespace {
 

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/table.h"
+#include "ferry/ferry_memory.h"
 #include "ferry/ferry_software.h"
 #include "softdriver/softdriver.h"
 #include "support/gpu_profile.h"

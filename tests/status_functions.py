@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Lists the functions of ferry.h that return a status, as FERRY_STATUS_FUNCTION(name), for a test that calls them all.
+"""Lists the functions of ferry that return a status, as FERRY_STATUS_FUNCTION(name), for a test that calls them all.
 
 status_functions.py DESCRIPTION LIST
 """

@@ -2,8 +2,8 @@
 """Writes the library as one file that any build system can compile: amalgamate.py FOLDER [DEPFILE]
 
 FOLDER gets ferry.cpp and the public headers. The sources are listed in src/meson.build, in the same order. Each
-header of src/ appears once, before the first file that includes it. The public header stays a file of its own. DEPFILE lists what
-was read, for a build system.
+header of src/ appears once, before the first file that includes it. The public headers stay files of their own. DEPFILE
+lists what was read, for a build system.
 """
 import re
 import shutil
@@ -17,27 +17,26 @@ import software_build
 ROOT = Path(__file__).resolve().parents[1]
 SOURCE = ROOT / "src"
 PUBLIC = ROOT / "include" / "ferry"
-HEADERS = ["ferry.h", "ferry.hpp", "ferry_nvtx.hpp", "ferry_software.h", "ferry_vulkan.hpp"]
-INCLUDED = "ferry_software.h"  # includes ferry.h
+INCLUDED = "ferry_all.h"  # includes all C headers
 SOFTWARE_DRIVER = "FERRY_HAS_SOFTWARE_DRIVER"
 # These belong to the shared libraries, which have their own C++ runtime. A program has one runtime for all its parts.
 LEFT_OUT = {"api/no_exceptions.cpp", "api/terminate.cpp", "softdriver/unload.cpp"}
-# What the public header includes. It follows the other headers, after the visibility has changed.
+# What the public headers include. They follow the other headers, after the visibility has changed.
 ALWAYS_INCLUDED = ["stddef.h", "stdint.h"]
 
 INTRODUCTION = """\
 // ferry {version}: the whole library in one file. Made by `tools/dev amalgamate`.
 //
-// Compile it as C++20, beside ferry.h: `g++ -std=c++20 -O2 -c ferry.cpp`. Link with the threads and dl libraries where
+// Compile it as C++20, beside the headers: `g++ -std=c++20 -O2 -c ferry.cpp`. Link with the threads and dl libraries where
 // libc does not contain them. These macros may be set for this file:
 //
 // FERRY_HAS_SOFTWARE_DRIVER  1 includes the software driver, which runs ferry without a GPU, and 0 leaves it out. It
 //                            needs exceptions, so the default is 1 on Linux and Windows if exceptions are on, else 0.
 //                            The rest of the library needs neither exceptions nor run-time types. Without it, ferry opens
 //                            the library libferry-software of the same build, where that is installed.
-// FERRY_BUILD_SHARED         exports the functions of ferry.h, for a shared library. Without it this file exports
+// FERRY_BUILD_SHARED         exports the functions of the headers, for a shared library. Without it this file exports
 //                            nothing: the functions are visible only in the program or library that it is linked into.
-// FERRY_API                  replaces what ferry.h and this file put before each function of ferry.h.
+// FERRY_API                  replaces what the headers and this file put before each function of the headers.
 //
 """
 
@@ -283,7 +282,7 @@ def main(folder, depfile=None):
     folder.mkdir(parents=True, exist_ok=True)
     amalgamation = Amalgamation()
     (folder / "ferry.cpp").write_text(amalgamation.text())
-    public = [PUBLIC / name for name in HEADERS]
+    public = sorted(PUBLIC.glob("*.h*"))
     for header in public:
         shutil.copyfile(header, folder / header.name)
     if depfile:

@@ -1,13 +1,13 @@
 #!/usr/bin/env python3
-"""Describes ferry.h for programs: describe.py HEADER [DESCRIPTION DECLARATIONS]
+"""Describes the C headers for programs: describe.py FOLDER [DESCRIPTION DECLARATIONS]
 
-Writes DESCRIPTION (JSON) with all constants, structs, callbacks and functions, and what the header's comments say about
-each. Writes DECLARATIONS, the header without comments and directives, for parsers such as cffi and LuaJIT.
+Writes DESCRIPTION (JSON) with all constants, structs, callbacks and functions, and what the headers' comments say about
+each. Writes DECLARATIONS, the headers without comments and directives, for parsers such as cffi and LuaJIT.
 docs/languages.md explains both. Without these two files, the script prints the description. The generators of the
-bindings import `describe` instead. Both files also contain the constants and structs of ferry_software.h, which is in
-the folder of HEADER. The functions of ferry_software.h belong to another library.
+bindings import `describe` instead. Both files also contain the constants and structs of ferry_software.h. The functions
+of ferry_software.h belong to another library.
 
-The script reads the C that ferry.h consists of: macros with numbers, structs of scalars, arrays, pointers and other
+The script reads the C that the headers consist of: macros with numbers, structs of scalars, arrays, pointers and other
 structs, and functions. It fails on anything else. tests/abi/description.py compares the description with a C compiler.
 """
 import json
@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
-HEADER = ROOT / "include/ferry/ferry.h"
 VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
+import c_headers  # noqa: E402
 import driver_calls  # noqa: E402
 from labels import LABELS, blocking_class, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
 
@@ -357,12 +357,14 @@ def kinds_of(groups, described):
 
 # ---- The two files
 
-def text_of(file):
-    """Returns the text of ferry.h, with the constants and structs of ferry_software.h at its end."""
-    settings = (Path(file).parent / "ferry_software.h").read_text(encoding="utf-8")
-    found = re.search(r"/\* ferry_software_options\.links.*?\n} ferry_software_options;\n\n", settings, flags=re.S)
-    text, end, rest = Path(file).read_text(encoding="utf-8").rpartition("#ifdef __cplusplus\n}")
-    return text + found[0] + end + rest
+def text_of(folder):
+    """Returns the text of the headers. Of ferry_software.h, it contains the constants and the structs."""
+    *others, settings = c_headers.all_headers(folder)
+    if settings.name != c_headers.OF_THE_SOFTWARE_DRIVER:
+        sys.exit(f"{settings.name} comes after {c_headers.OF_THE_SOFTWARE_DRIVER}")
+    text = settings.read_text(encoding="utf-8")
+    found = re.search(r"/\* ferry_software_options\.links.*?\n} ferry_software_options;\n\n", text, flags=re.S)
+    return c_headers.text_of(others) + "\n" + found[0]
 
 
 def releases_of_functions():
@@ -371,8 +373,8 @@ def releases_of_functions():
     return {name: release for release, body in nodes for name in re.findall(r"\bferry_\w+", body)}
 
 
-def describe(file=HEADER):
-    header = Header(text_of(file))
+def describe(folder=c_headers.FOLDER):
+    header = Header(text_of(folder))
     known = groups, _ = find_constants(header)
     defaults = defaults_of(header.text)
     callbacks, structs, functions = [], [], []
@@ -394,7 +396,7 @@ def describe(file=HEADER):
         one.update(driver=calls[one["name"]], since=since[one["name"]])
     kinds = kinds_of(groups, [structs, callbacks, functions])
     return {
-        "about": "The C interface of ferry, made from ferry.h by tools/describe.py. docs/languages.md explains it.",
+        "about": "The C interface of ferry, made from the C headers by tools/describe.py. docs/languages.md explains it.",
         "version": ".".join(str(one["value"]) for one in groups["FERRY_VERSION"]),
         "handles": [{"type": f"struct {name} *", "cuda": HANDLES[name]} for name in header.opaque if name in HANDLES],
         "opaque": [name for name in header.opaque if name not in HANDLES],
@@ -411,15 +413,15 @@ def declarations(text, groups):
     code = re.sub(r"\n{2,}", "\n", code).strip()
     constants = "\n".join(f"static const {one['type']} {one['name']} = {one['value']};"
                           for group in groups for one in group["values"])
-    return ("/* ferry.h without comments and directives, for cffi's cdef and LuaJIT's ffi.cdef. Made by tools/describe.py:\n"
+    return ("/* The C headers without comments and directives, for cffi's cdef and LuaJIT's ffi.cdef. Made by tools/describe.py:\n"
             f" * do not edit. */\n{constants}\n{code}\n")
 
 
 def main():
-    header, *files = map(Path, sys.argv[1:])
-    described = describe(header)
+    folder, *files = map(Path, sys.argv[1:])
+    described = describe(folder)
     texts = [json.dumps(described, indent=1, ensure_ascii=False) + "\n",
-             declarations(text_of(header), described["constants"])]
+             declarations(text_of(folder), described["constants"])]
     for file, text in zip(files, texts):
         file.write_text(text, encoding="utf-8")
     if not files:

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Makes the native part of the C# binding from ferry.h: generate.py [FILE]
+"""Makes the native part of the C# binding from the C headers: generate.py [FILE]
 
-Without FILE, writes FerryNative.cs beside this script. generate.py --facts FILE writes the description of ferry.h as a C#
-class for the tests, which compare it with the types that the runtime finds in FerryNative.cs.
+Without FILE, writes FerryNative.cs beside this script. generate.py --facts FILE writes the description of the headers
+as a C# class for the tests, which compare it with the types that the runtime finds in FerryNative.cs.
 """
 import re
 import sys
@@ -172,8 +172,8 @@ def write_functions():
 
 def native():
     lines = [
-        "// The C interface of ferry: its constants, structs, callbacks and functions. Made from ferry.h by generate.py:",
-        "// do not edit. The functions have their names in C, so that ferry.h is their manual. All types are blittable.",
+        "// The C interface of ferry: its constants, structs, callbacks and functions. Made from the C headers by generate.py:",
+        "// do not edit. The functions have their names in C, so that the headers are their manual. All types are blittable.",
         "// For 64-bit processors.", "using System;", "using System.Runtime.InteropServices;", "",
         "namespace Ferry\n{", *write_constants(), *write_callbacks(), *write_structs(),
         "    /// <summary>The functions of libferry. Native.Library is in Ferry.cs.</summary>",

@@ -5,7 +5,7 @@
 
 #include "streams.h"
 
-#include <ferry/ferry_software.h>
+#include <ferry/ferry_all.h>
 
 /* Addresses and handles are numbers in Go. */
 static inline void *go_pointer(uint64_t address) { return (void *)(uintptr_t)address; }

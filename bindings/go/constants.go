@@ -1,6 +1,114 @@
-// Code generated from ferry.h by generate/main.go. DO NOT EDIT.
+// Code generated from the C headers by generate/main.go. DO NOT EDIT.
 
 package ferry
+
+// Kind is one of the constants FERRY_KIND_*.
+type Kind int32
+
+// FERRY_KIND_*
+const (
+	KindAny    Kind = 0 // `address` decides; memory unknown to the driver is host memory
+	KindHost   Kind = 1 // `address` is host memory, pageable or pinned
+	KindDevice Kind = 2 // `address` is device (or managed) memory on `device`
+	KindArray  Kind = 3 // `array` is a CUDA array on `device`
+	KindPinned Kind = 4 // not implemented: `address` is host memory, and the program knows that it is pinned
+	KindFile   Kind = 5 // not implemented: `file` is an open file, and `address` is the offset of a byte in it
+)
+
+// FERRY_DEVICE_*
+const (
+	DeviceUnknown = -1
+)
+
+// Driver is one of the constants FERRY_DRIVER_*.
+type Driver int32
+
+// FERRY_DRIVER_*
+const (
+	DriverCUDA     Driver = 0 // the default: the NVIDIA driver or an error
+	DriverAuto     Driver = 1 // the NVIDIA driver if it has a usable device, else the software driver
+	DriverSoftware Driver = 2 // the software driver
+)
+
+// Checks is one of the constants FERRY_CHECKS_*.
+type Checks int32
+
+// FERRY_CHECKS_*
+const (
+	ChecksBasic Checks = 0 // arithmetic, pitches, array bounds and formats, overlap; resolves ANY
+	ChecksFull  Checks = 1 // also each address: its kind and device as stated, inside its allocation
+)
+
+// Kernels is one of the constants FERRY_KERNELS_*.
+type Kernels int32
+
+// FERRY_KERNELS_*
+const (
+	KernelsLazy   Kernels = 0 // in each context, with its first copy by a kernel
+	KernelsAtOpen Kernels = 1 // in ferry_open, which makes all primary contexts; LAZY in other contexts
+	KernelsNone   Kernels = 2 // never: the driver makes every copy
+)
+
+// Staging is one of the constants FERRY_STAGING_*.
+type Staging int32
+
+// FERRY_STAGING_*
+const (
+	StagingLazy   Staging = 0 // for each device with its first such copy
+	StagingAtOpen Staging = 1 // in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN
+	StagingNone   Staging = 2 // never: the driver makes such copies, and they block
+)
+
+// NUMA is one of the constants FERRY_NUMA_*.
+type NUMA int32
+
+// FERRY_NUMA_*
+const (
+	NUMAAny    NUMA = 0 // where the system puts it
+	NUMADevice NUMA = 1 // near `device`: on its node in ferry_device_info; as ANY if that is not known
+	NUMANode   NUMA = 2 // on node number `numa_node`
+)
+
+// StagingPriority is one of the constants FERRY_STAGING_PRIORITY_*.
+type StagingPriority int32
+
+// FERRY_STAGING_PRIORITY_*
+const (
+	StagingPriorityHighest   StagingPriority = 0 // -20, or the lowest that the system grants
+	StagingPriorityOfProcess StagingPriority = 1 // that of the main thread
+	StagingPriorityNiceness  StagingPriority = 2 // staging_niceness
+)
+
+// LogLevel is one of the constants FERRY_LOG_*.
+type LogLevel int32
+
+// FERRY_LOG_*
+const (
+	LogError   LogLevel = 0
+	LogWarning LogLevel = 1
+	LogInfo    LogLevel = 2
+)
+
+// TraceKind is one of the constants FERRY_TRACE_*.
+type TraceKind int32
+
+// FERRY_TRACE_*
+const (
+	TraceCopy     TraceKind = 1 // a single copy
+	TraceBatch    TraceKind = 2 // a batch of copies or pieces
+	TracePrepared TraceKind = 3 // the launch of a prepared batch; bytes and count are 0
+	TraceFill     TraceKind = 4
+)
+
+// PhaseFlags is any combination of the constants FERRY_PHASE_*.
+type PhaseFlags uint32
+
+// FERRY_PHASE_*
+const (
+	PhaseBegin  PhaseFlags = 1 // the call begins
+	PhaseReturn PhaseFlags = 2 // the call returns
+	PhaseDone   PhaseFlags = 4 // the stream has passed the work of a call that did not wait for it
+)
 
 // FERRY_VERSION_*
 const (
@@ -66,24 +174,6 @@ type Traits uint32
 const (
 	StatusContextDead Traits = 1 // the context (or the driver) is lost: every later call on it will fail too
 	StatusRetry       Traits = 2 // the same call may succeed later, or once memory has been freed
-)
-
-// Kind is one of the constants FERRY_KIND_*.
-type Kind int32
-
-// FERRY_KIND_*
-const (
-	KindAny    Kind = 0 // `address` decides; memory unknown to the driver is host memory
-	KindHost   Kind = 1 // `address` is host memory, pageable or pinned
-	KindDevice Kind = 2 // `address` is device (or managed) memory on `device`
-	KindArray  Kind = 3 // `array` is a CUDA array on `device`
-	KindPinned Kind = 4 // not implemented: `address` is host memory, and the program knows that it is pinned
-	KindFile   Kind = 5 // not implemented: `file` is an open file, and `address` is the offset of a byte in it
-)
-
-// FERRY_DEVICE_*
-const (
-	DeviceUnknown = -1
 )
 
 // FERRY_ROUTE_AUTO
@@ -332,118 +422,6 @@ const (
 	NumbersNeeds    Numbers = 18 // value has a flag that also needs limit
 )
 
-// Driver is one of the constants FERRY_DRIVER_*.
-type Driver int32
-
-// FERRY_DRIVER_*
-const (
-	DriverCUDA     Driver = 0 // the default: the NVIDIA driver or an error
-	DriverAuto     Driver = 1 // the NVIDIA driver if it has a usable device, else the software driver
-	DriverSoftware Driver = 2 // the software driver
-)
-
-// Checks is one of the constants FERRY_CHECKS_*.
-type Checks int32
-
-// FERRY_CHECKS_*
-const (
-	ChecksBasic Checks = 0 // arithmetic, pitches, array bounds and formats, overlap; resolves ANY
-	ChecksFull  Checks = 1 // also each address: its kind and device as stated, inside its allocation
-)
-
-// Kernels is one of the constants FERRY_KERNELS_*.
-type Kernels int32
-
-// FERRY_KERNELS_*
-const (
-	KernelsLazy   Kernels = 0 // in each context, with its first copy by a kernel
-	KernelsAtOpen Kernels = 1 // in ferry_open, which makes all primary contexts; LAZY in other contexts
-	KernelsNone   Kernels = 2 // never: the driver makes every copy
-)
-
-// Staging is one of the constants FERRY_STAGING_*.
-type Staging int32
-
-// FERRY_STAGING_*
-const (
-	StagingLazy   Staging = 0 // for each device with its first such copy
-	StagingAtOpen Staging = 1 // in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN
-	StagingNone   Staging = 2 // never: the driver makes such copies, and they block
-)
-
-// NUMA is one of the constants FERRY_NUMA_*.
-type NUMA int32
-
-// FERRY_NUMA_*
-const (
-	NUMAAny    NUMA = 0 // where the system puts it
-	NUMADevice NUMA = 1 // near `device`: on its node in ferry_device_info; as ANY if that is not known
-	NUMANode   NUMA = 2 // on node number `numa_node`
-)
-
-// StagingPriority is one of the constants FERRY_STAGING_PRIORITY_*.
-type StagingPriority int32
-
-// FERRY_STAGING_PRIORITY_*
-const (
-	StagingPriorityHighest   StagingPriority = 0 // -20, or the lowest that the system grants
-	StagingPriorityOfProcess StagingPriority = 1 // that of the main thread
-	StagingPriorityNiceness  StagingPriority = 2 // staging_niceness
-)
-
-// LogLevel is one of the constants FERRY_LOG_*.
-type LogLevel int32
-
-// FERRY_LOG_*
-const (
-	LogError   LogLevel = 0
-	LogWarning LogLevel = 1
-	LogInfo    LogLevel = 2
-)
-
-// TraceKind is one of the constants FERRY_TRACE_*.
-type TraceKind int32
-
-// FERRY_TRACE_*
-const (
-	TraceCopy     TraceKind = 1 // a single copy
-	TraceBatch    TraceKind = 2 // a batch of copies or pieces
-	TracePrepared TraceKind = 3 // the launch of a prepared batch; bytes and count are 0
-	TraceFill     TraceKind = 4
-)
-
-// PhaseFlags is any combination of the constants FERRY_PHASE_*.
-type PhaseFlags uint32
-
-// FERRY_PHASE_*
-const (
-	PhaseBegin  PhaseFlags = 1 // the call begins
-	PhaseReturn PhaseFlags = 2 // the call returns
-	PhaseDone   PhaseFlags = 4 // the stream has passed the work of a call that did not wait for it
-)
-
-// CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*.
-type CopyOverlap int32
-
-// FERRY_COPY_OVERLAP_*
-const (
-	CopyOverlapNone        CopyOverlap = 0 // no engine: copies and kernels take turns
-	CopyOverlapOneWay      CopyOverlap = 1 // one engine: a copy in one direction at a time runs beside kernels
-	CopyOverlapBothWays    CopyOverlap = 2 // two: one copy in each direction runs beside kernels
-	CopyOverlapBothAndMore CopyOverlap = 3 // more: also copies to peers or within the device beside those
-)
-
-// HandleTypes is any combination of the constants FERRY_HANDLE_*.
-type HandleTypes uint32
-
-// FERRY_HANDLE_*
-const (
-	HandlePosixFD  HandleTypes = 1
-	HandleWin32    HandleTypes = 2
-	HandleWin32KMT HandleTypes = 4
-	HandleFabric   HandleTypes = 8
-)
-
 // FERRY_DEFAULT_STREAM_*
 const (
 	DefaultStreamLegacy    = 1
@@ -466,6 +444,40 @@ const (
 	EventBlockingSync  EventFlags = 1 // ferry_event_synchronize sleeps instead of spinning
 	EventDisableTiming EventFlags = 2 // cheaper; ferry_event_elapsed_time does not take it
 	EventInterprocess  EventFlags = 4 // for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well
+)
+
+// MemoryKind is one of the constants FERRY_MEMORY_*.
+type MemoryKind int32
+
+// FERRY_MEMORY_*
+const (
+	MemoryNone     MemoryKind = -1 // in ferry_explanation only: a fill has no source
+	MemoryPageable MemoryKind = 0  // ordinary host memory or none at all; a host pool's without access to the pool
+	MemoryPinned   MemoryKind = 1  // allocated pinned, or registered
+	MemoryDevice   MemoryKind = 2
+	MemoryManaged  MemoryKind = 3
+	MemoryArray    MemoryKind = 4 // in ferry_explanation only
+)
+
+// CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*.
+type CopyOverlap int32
+
+// FERRY_COPY_OVERLAP_*
+const (
+	CopyOverlapNone        CopyOverlap = 0 // no engine: copies and kernels take turns
+	CopyOverlapOneWay      CopyOverlap = 1 // one engine: a copy in one direction at a time runs beside kernels
+	CopyOverlapBothWays    CopyOverlap = 2 // two: one copy in each direction runs beside kernels
+	CopyOverlapBothAndMore CopyOverlap = 3 // more: also copies to peers or within the device beside those
+)
+
+// Probe is one of the constants FERRY_PROBE_*.
+type Probe int32
+
+// FERRY_PROBE_*
+const (
+	ProbeNotRun Probe = 0
+	ProbePassed Probe = 1
+	ProbeFailed Probe = 2 // the driver reports access, but bytes do not arrive: the pair counts as having none
 )
 
 // HostFlags is any combination of the constants FERRY_HOST_*.
@@ -498,19 +510,6 @@ type RegisterFlags uint32
 // FERRY_REGISTER_*
 const (
 	RegisterReadOnly RegisterFlags = 1 // the devices only read it; for anonymous memory that the process may only read
-)
-
-// MemoryKind is one of the constants FERRY_MEMORY_*.
-type MemoryKind int32
-
-// FERRY_MEMORY_*
-const (
-	MemoryNone     MemoryKind = -1 // in ferry_explanation only: a fill has no source
-	MemoryPageable MemoryKind = 0  // ordinary host memory or none at all; a host pool's without access to the pool
-	MemoryPinned   MemoryKind = 1  // allocated pinned, or registered
-	MemoryDevice   MemoryKind = 2
-	MemoryManaged  MemoryKind = 3
-	MemoryArray    MemoryKind = 4 // in ferry_explanation only
 )
 
 // Format is one of the constants FERRY_FORMAT_*.
@@ -584,6 +583,17 @@ const (
 	ArrayVideo           ArrayFlags = 256 // for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE)
 )
 
+// HandleTypes is any combination of the constants FERRY_HANDLE_*.
+type HandleTypes uint32
+
+// FERRY_HANDLE_*
+const (
+	HandlePosixFD  HandleTypes = 1
+	HandleWin32    HandleTypes = 2
+	HandleWin32KMT HandleTypes = 4
+	HandleFabric   HandleTypes = 8
+)
+
 // Location is one of the constants FERRY_LOCATION_*.
 type Location int32
 
@@ -602,32 +612,6 @@ type Access int32
 const (
 	AccessNone      Access = 0
 	AccessReadWrite Access = 3
-)
-
-// FERRY_IPC_HANDLE_SIZE
-const (
-	IPCHandleSize = 256
-)
-
-// IPCKind is one of the constants FERRY_IPC_*.
-type IPCKind int32
-
-// FERRY_IPC_*
-const (
-	IPCMemory     IPCKind = 1 // memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
-	IPCPool       IPCKind = 2 // a pool
-	IPCPoolMemory IPCKind = 3 // an allocation from a pool
-	IPCEvent      IPCKind = 4 // an event
-)
-
-// Probe is one of the constants FERRY_PROBE_*.
-type Probe int32
-
-// FERRY_PROBE_*
-const (
-	ProbeNotRun Probe = 0
-	ProbePassed Probe = 1
-	ProbeFailed Probe = 2 // the driver reports access, but bytes do not arrive: the pair counts as having none
 )
 
 // ExternalType is one of the constants FERRY_EXTERNAL_*.
@@ -666,6 +650,22 @@ const (
 	SemaphoreD3d11KeyedMutexKMT SemaphoreType = 8
 	SemaphoreTimelineFD         SemaphoreType = 9  // a timeline semaphore of Vulkan on Linux: a file descriptor
 	SemaphoreTimelineWin32      SemaphoreType = 10 // the same on Windows: an NT handle, or a name
+)
+
+// FERRY_IPC_HANDLE_SIZE
+const (
+	IPCHandleSize = 256
+)
+
+// IPCKind is one of the constants FERRY_IPC_*.
+type IPCKind int32
+
+// FERRY_IPC_*
+const (
+	IPCMemory     IPCKind = 1 // memory of ferry_device_alloc, cuMemAlloc or cudaMalloc
+	IPCPool       IPCKind = 2 // a pool
+	IPCPoolMemory IPCKind = 3 // an allocation from a pool
+	IPCEvent      IPCKind = 4 // an event
 )
 
 // SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*.

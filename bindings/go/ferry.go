@@ -1,5 +1,5 @@
 // Package ferry copies between host memory, GPU memory and CUDA arrays. It wraps the C library of the same name, whose
-// header ferry/ferry.h is the manual: the rules of a C function apply to the method that calls it.
+// headers are the manual: the rules of a C function apply to the method that calls it.
 //
 // # Memory
 //

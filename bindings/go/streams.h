@@ -1,6 +1,6 @@
-// Code generated from ferry.h by generate/main.go. DO NOT EDIT.
+// Code generated from the C headers by generate/main.go. DO NOT EDIT.
 
-#include <ferry/ferry.h>
+#include <ferry/ferry_all.h>
 
 static inline int32_t go_ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
     return ferry_copy_async(instance, copy, options, (struct CUstream_st *)stream, ticket, error);
@@ -134,14 +134,6 @@ static inline int32_t go_ferry_pool_alloc_async(ferry_instance *instance, struct
     return ferry_pool_alloc_async(instance, pool, size, (struct CUstream_st *)stream, address, error);
 }
 
-static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
-    return ferry_ipc_close_memory(instance, address, (struct CUstream_st *)stream, error);
-}
-
-static inline int32_t go_ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
-    return ferry_ipc_close_memory_deferred(instance, address, (struct CUstream_st *)stream, error);
-}
-
 static inline int32_t go_ferry_external_memory_release_deferred(ferry_instance *instance, struct CUextMemory_st *memory, uintptr_t stream, ferry_error_info *error) {
     return ferry_external_memory_release_deferred(instance, memory, (struct CUstream_st *)stream, error);
 }
@@ -156,4 +148,12 @@ static inline int32_t go_ferry_external_semaphore_wait_async(ferry_instance *ins
 
 static inline int32_t go_ferry_external_semaphore_release_deferred(ferry_instance *instance, struct CUextSemaphore_st *semaphore, uintptr_t stream, ferry_error_info *error) {
     return ferry_external_semaphore_release_deferred(instance, semaphore, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ipc_close_memory(instance, address, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ipc_close_memory_deferred(instance, address, (struct CUstream_st *)stream, error);
 }

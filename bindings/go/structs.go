@@ -1,4 +1,4 @@
-// Code generated from ferry.h by generate/main.go. DO NOT EDIT.
+// Code generated from the C headers by generate/main.go. DO NOT EDIT.
 
 package ferry
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes the package's module native from ferry.h: generate.py [FILE], by default src/ferry/native.py."""
+"""Writes the package's module native from the C headers: generate.py [FILE], by default src/ferry/native.py."""
 import re
 import sys
 import textwrap
@@ -89,7 +89,7 @@ def struct(one):
 
 
 def written():
-    yield '"""ferry\'s C interface, one to one. Made by generate.py from ferry.h: do not edit."""'
+    yield '"""ferry\'s C interface, one to one. Made by generate.py from the C headers: do not edit."""'
     yield "from __future__ import annotations\n"
     yield ("from ctypes import (CDLL, CFUNCTYPE, Structure, c_char, c_char_p, c_float, c_int32, c_int64, c_uint8, "
            "c_uint32,\n                    c_uint64, c_void_p)")

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the source of ferry-sys from ferry.h: generate.py [--check | FILE]
+"""Makes the source of ferry-sys from the C headers: generate.py [--check | FILE]
 
 The build of ferry-sys runs this script. Without FILE, it writes ferry-sys/generated.rs, which a package of the crate
 needs. With --check nothing is written, and the script fails if a function is neither called in ferry/src nor listed in
@@ -81,7 +81,7 @@ def comment(text, indent=""):
 def generate(described):
     types = Types(described)
     opaque = described["opaque"] + [one["type"].split()[1] for one in described["handles"]]
-    parts = ["// Made by generate.py from ferry.h: do not edit.\n\n",
+    parts = ["// Made by generate.py from the C headers: do not edit.\n\n",
              "use std::ffi::c_void;\nuse std::marker::{PhantomData, PhantomPinned};\nuse std::os::raw::c_char;\n"]
     for group in described["constants"]:
         kind, name = NAMES[group["type"]], group_name(group)

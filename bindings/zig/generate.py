@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes ferry.zig from ferry.h: generate.py [FILE], by default beside this script."""
+"""Makes ferry.zig from the C headers: generate.py [FILE], by default beside this script."""
 import sys
 from pathlib import Path
 
@@ -79,7 +79,7 @@ def field(one, struct, callbacks, structs):
 def zig(d):
     callbacks = {one["name"]: one for one in d["callbacks"]}
     structs = {one["name"] for one in d["structs"]}
-    lines = ["//! The C interface of ferry. Made from ferry.h by generate.py: do not edit. Link with libferry and libc.",
+    lines = ["//! The C interface of ferry. Made from the C headers by generate.py: do not edit. Link with libferry and libc.",
              ""]
     for group in d["constants"]:
         for one in group["values"]:

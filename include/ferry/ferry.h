@@ -2,77 +2,50 @@
  * ferry: copies between host memory, GPU memory and CUDA arrays.
  *
  * One descriptor says what to copy; ferry checks it, chooses a route and runs it. The library loads the NVIDIA driver
- * at run time. On request it uses its own software driver instead. This header is the whole C API and its manual. It
- * needs no CUDA header: CUDA's handles appear by their tags, so a CUstream or a cudaStream_t needs no cast, and device
+ * at run time. On request it uses its own software driver instead. The headers are the whole C API and its manual. They
+ * need no CUDA header: CUDA's handles appear by their tags, so a CUstream or a cudaStream_t needs no cast, and device
  * addresses are uint64_t.
  *
- * Conventions
- * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
- * Devices     Have the numbers 0 to ferry_report.device_count - 1, in the driver's order.
- * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
- *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them. Every
- *             field and parameter named `status` is one of these. Every function that returns a status, and no other,
- *             has a ferry_error_info as its last parameter, named `error`: the call writes the details of the error
- *             there. ferry_version returns a number, not a status.
- * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
- *             and number outputs are 0 or NULL, and output structs are unchanged. Every call that returns a status
- *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
- *             number outside its documented range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does
- *             not exist, _UNSUPPORTED where the driver lacks the feature, and the driver's own statuses.
- * Labels      The comment of a function has six labels. A label that is left out means:
- *             NULL: allowed for `error` and for `stream`, which is then the default stream.
- *             Values: any number; a pointer is to one object, or to a text that ends with zero.
- *             Thread-safety: safe from any thread.
- *             Blocking: none.
- *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
- *               the call ends is gone.
- *             Errors: the common errors if the function returns a status, else none.
- *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
- *             "none".
- * Blocking    The first word of the label Blocking is the class of the function: what a call may wait for. Each class
- *             includes the waits of the classes before it:
- *             none: ferry's internal locks, for a short time. The call makes no driver call, except for queries of
- *               streams, events, addresses and contexts. These queries return while another thread frees memory.
- *             driver_lock: a lock of the driver. Another thread holds this lock while its own driver call runs, for
- *               example until a free has waited for the device. The call does not wait for work of the GPU.
- *             first_use: like driver_lock, but the first call in an instance or a context also creates a context, loads
- *               kernels, starts threads or pins memory. This takes milliseconds, and the driver may wait for running
- *               work of the device. ferry_staging_prepare and ferry_options.kernels do this work in advance.
- *             stream: work of a stream.
- *             device: all work of a device, as cuMemFree, cuMemHostUnregister and cuModuleLoad do.
- *             The text after the class says when the call waits. A call of any class first creates a context if it
- *             needs one (see Contexts). A call that enqueues work waits if its stream already has about a thousand
- *             pending operations.
- * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
- *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
- *             combination, also 0. An array has the stated number of elements or bytes. The comments of fields begin
- *             alike; "1:" there means that the field is 0 or 1.
- * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
- *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
- *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
- *             context, else device 0's. The call that first needs a context of ferry's may take as long as
- *             ferry_context_retain_primary. Memory, arrays, streams and events end with their context at the latest.
- *             Host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) stays allocated then, but is no longer pinned.
- *             The driver's pools belong to no context.
- * Structs     Options, descriptions, ferry_error_info and output structs begin with struct_size: set it to sizeof the
- *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
- *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
- *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
- *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_batch_share and ferry_ipc_handle have no struct_size
- *             and never change.
- *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
- * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
- *             label NULL says so.
- * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
- *             object in use, and limits in a function's comment. pthread_cancel must not cancel a thread in a call.
- * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
- *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
- *             status for a child, which is the same; ferry_close does nothing.
- * Bindings    ferry.json, beside this header, describes all of it for generators, and lists the driver functions that
- *             each function calls. ferry.ffi.h has the declarations alone. All constants fit int32_t, or uint32_t if
- *             they end in u; with bindgen, use --default-macro-constant-type signed. Callbacks use C's calling
- *             convention. Those that come on ferry's or the driver's own threads find most signals blocked there, so a
- *             runtime that stops threads by a signal (Mono) may not run in them.
+ * ferry.h           Instances, copies, batches, fills, tickets, explanations, errors, streams, events, device memory.
+ * ferry_memory.h    Device memory, pinned memory, registered memory, arrays, pools, deferred frees.
+ * ferry_devices.h   Devices, contexts, peer access, host links, staging buffers, profiles.
+ * ferry_ipc.h       Sharing of memory, pools and events between processes.
+ * ferry_external.h  Memory and semaphores of graphics APIs.
+ * ferry_software.h  The software driver.
+ * ferry_all.h       Includes all of these headers.
+ *
+ * A first copy: this program copies a number to the device and back. FERRY_DRIVER_AUTO selects the software driver if
+ * the machine has no GPU. Calls return 0 or an error, see Status. Conventions states what applies to all functions.
+ *
+ *     #include <ferry/ferry.h>
+ *     #include <stdio.h>
+ *
+ *     int main(void) {
+ *         ferry_options options = {.struct_size = sizeof options, .driver = FERRY_DRIVER_AUTO};
+ *         ferry_error_info error = {.struct_size = sizeof error};
+ *         ferry_instance *ferry = NULL;
+ *         ferry_place host, device;
+ *         ferry_copy_desc copy;
+ *         uint64_t memory = 0;
+ *         float number = 42;
+ *         char text[256];
+ *         if (ferry_open(&options, &ferry, &error) || ferry_device_alloc(ferry, 0, 4, &memory, &error)) goto failed;
+ *         ferry_place_host(&host, &number);
+ *         ferry_place_device(&device, 0, memory);
+ *         ferry_copy_desc_set(&copy, &device, &host, 4, 1, 1); // 4 bytes, 1 row, 1 slice
+ *         if (ferry_copy(ferry, &copy, NULL, &error)) goto failed;
+ *         number = 0;
+ *         ferry_copy_desc_set(&copy, &host, &device, 4, 1, 1);
+ *         if (ferry_copy(ferry, &copy, NULL, &error)) goto failed;
+ *         printf("%g\n", number);
+ *         ferry_device_free(ferry, memory, NULL);
+ *         ferry_close(ferry);
+ *         return 0;
+ *     failed:
+ *         ferry_error_format(&error, text, sizeof text);
+ *         fprintf(stderr, "%s\n", text);
+ *         return 1;
+ *     }
  */
 #ifndef FERRY_FERRY_H
 #define FERRY_FERRY_H
@@ -113,99 +86,14 @@ typedef struct ferry_instance ferry_instance;
 /* An open file. Opaque. No call of this version makes one. */
 typedef struct ferry_file ferry_file;
 
-/* ---------------------------------------------------------------------------------------------------------------
- * Version
- * ------------------------------------------------------------------------------------------------------------ */
-
-#define FERRY_VERSION_MAJOR 0
-#define FERRY_VERSION_MINOR 7
-#define FERRY_VERSION_PATCH 0
-
-/*
- * Returns the version of the loaded library: major * 10000 + minor * 100 + patch.
- *
- * Errors:        none.
- */
-FERRY_API int32_t ferry_version(void);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Status
- * ------------------------------------------------------------------------------------------------------------ */
-
-#define FERRY_SUCCESS 0                   /* counts as one of FERRY_ERROR_* */
-#define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
-#define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
-#define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
-#define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
-#define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
-#define FERRY_ERROR_KIND (-6)             /* no such kind */
-#define FERRY_ERROR_DEVICE (-7)  /* no such device; not the array's device; full checks: not the memory's device */
-#define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: freed, foreign or inaccessible memory */
-#define FERRY_ERROR_PITCH                                                                                              \
-    (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
-#define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
-#define FERRY_ERROR_OUT_OF_BOUNDS (-11) /* the box reaches past the array; full checks: past the allocation */
-#define FERRY_ERROR_OVERLAP (-12)       /* source and destination share bytes */
-#define FERRY_ERROR_ARRAY_FORMAT                                                                                       \
-    (-13) /* element sizes differ, x or width is no whole number of elements, no such format */
-#define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
-#define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
-#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
-#define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
-#define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
-#define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
-#define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
-#define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
-#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
-#define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
-#define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
-#define FERRY_ERROR_HANDLE (-25)          /* not a handle for this call, or damaged, or its object no longer exists */
-#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
-#define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
-#define FERRY_ERROR_IMPORTED                                                                                           \
-    (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
-#define FERRY_ERROR_NOT_SHAREABLE (-29)      /* this memory, pool, event or semaphore cannot be shared */
-#define FERRY_ERROR_PROFILE (-30)            /* the profile is damaged, old, or of another device or driver */
-#define FERRY_ERROR_ROUTE (-31)              /* the route that the options force cannot take this copy: see value */
-#define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
-#define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
-#define FERRY_ERROR_OTHER_KIND (-34) /* full checks: memory of another kind than stated; a handle of another kind */
-#define FERRY_ERROR_PAGEABLE (-35)   /* a fill of pageable memory, which the device cannot access */
-#define FERRY_ERROR_DATA_LOST (-36)  /* the driver reports peer access, but the probe lost data */
-#define FERRY_ERROR_NOT_READY (-37)  /* the time-out of a wait is over, and the work has not ended */
-
-/* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
-#define FERRY_STATUS_DRIVER_BASE (-1000)
-
-/*
- * Returns the constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
- * Unknown statuses are "FERRY_ERROR_UNKNOWN_STATUS", unknown results of the driver "CUDA_ERROR_UNKNOWN_RESULT". Needs
- * no instance.
- */
-FERRY_API const char *ferry_status_name(int32_t status);
-
-/* Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance. */
-FERRY_API const char *ferry_status_text(int32_t status);
-
-#define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
-#define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
-
-/*
- * Returns how to react to a status; 0 also for unknown statuses. Needs no instance.
- *
- * Values:        returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
- */
-FERRY_API uint32_t ferry_status_traits(int32_t status);
-
-/* What a call found wrong: which field, with which value. See Details of errors. */
+/* Structs that a first copy passes as NULL: see Options, Options of copies, and Details of errors. */
+typedef struct ferry_options ferry_options;
+typedef struct ferry_copy_options ferry_copy_options;
 typedef struct ferry_error_info ferry_error_info;
 
 /* ---------------------------------------------------------------------------------------------------------------
  * Instance
  * ------------------------------------------------------------------------------------------------------------ */
-
-/* Which driver, which checks, which threads: see Options. */
-typedef struct ferry_options ferry_options;
 
 /*
  * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open
@@ -298,6 +186,405 @@ typedef struct ferry_place {
     uint64_t reserved[3]; /* must be zero */
 } ferry_place;
 
+/* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
+ * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices and reserved fields are valid. */
+typedef struct ferry_copy_desc {
+    ferry_place destination;
+    ferry_place source;
+    uint64_t width;       /* bytes */
+    uint64_t height;      /* rows */
+    uint64_t depth;       /* slices */
+    uint64_t reserved[5]; /* must be zero */
+} ferry_copy_desc;
+
+/*
+ * Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
+ * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
+ * the values. A NULL place is ignored.
+ *
+ * NULL:          `place`, `address`, `array`.
+ */
+FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
+FERRY_API void ferry_place_host(ferry_place *place, const void *address);
+FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
+                                        uint64_t slice_height);
+FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
+FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
+                                          uint64_t slice_height);
+FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
+FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
+
+/*
+ * Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A
+ * NULL place leaves that end all zero. A NULL copy is ignored.
+ *
+ * NULL:          `copy`, `destination`, `source`.
+ */
+FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *destination, const ferry_place *source,
+                                   uint64_t width, uint64_t height, uint64_t depth);
+
+/*
+ * Copies, and returns when the bytes are visible to the host, to every stream and to every other thread. The copy is
+ * ordered like a driver call on the legacy default stream of its context: after earlier work on that stream and on the
+ * streams that synchronise with it. The caller orders work on non-blocking streams. To wait for a copy on another
+ * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
+ * destination's device, else of the source's, else of device 0.
+ *
+ * NULL:          `options`.
+ * Blocking:      stream. The call returns when the copy is complete.
+ * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
+ *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED for
+ *                kinds PINNED and FILE, and from one 2D layer or face to another of the same array, which the driver
+ *                gets wrong; _ROUTE if the forced route cannot make the copy. If ferry splits a copy because its host
+ *                memory was registered in pieces, and the driver refuses one part, the parts before it were copied.
+ *                Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for
+ *                routes that cannot be forced. The driver's own errors may also report earlier asynchronous work that
+ *                failed.
+ */
+FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
+                             ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Options
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* ferry_options.driver */
+#define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
+#define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
+#define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
+
+/* ferry_options.checks: what is checked before the driver sees a copy. */
+#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
+#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
+
+/* ferry_options.kernels: when ferry's kernels are loaded. */
+#define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
+#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, which makes all primary contexts; LAZY in other contexts */
+#define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
+
+/* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
+#define FERRY_STAGING_LAZY 0    /* for each device with its first such copy */
+#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN */
+#define FERRY_STAGING_NONE 2    /* never: the driver makes such copies, and they block */
+
+/* Where host memory or threads are placed. */
+#define FERRY_NUMA_ANY 0    /* where the system puts it */
+#define FERRY_NUMA_DEVICE 1 /* near `device`: on its node in ferry_device_info; as ANY if that is not known */
+#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
+
+/* How urgent the staging threads are: their niceness. */
+#define FERRY_STAGING_PRIORITY_HIGHEST 0    /* -20, or the lowest that the system grants */
+#define FERRY_STAGING_PRIORITY_OF_PROCESS 1 /* that of the main thread */
+#define FERRY_STAGING_PRIORITY_NICENESS 2   /* staging_niceness */
+
+/* Levels of the log callback. */
+#define FERRY_LOG_ERROR 0
+#define FERRY_LOG_WARNING 1
+#define FERRY_LOG_INFO 2
+
+/* A call that copies or fills, for ferry_options.trace. See Traces. */
+typedef struct ferry_trace_event ferry_trace_event;
+
+/*
+ * How to open an instance. All zero but struct_size means defaults.
+ *
+ * driver_options  Settings of the software driver: a ferry_software_options (ferry_software.h). It is read in ferry_open,
+ *              and only if the software driver is opened.
+ * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
+ *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
+ *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
+ *              streams back until it has enqueued more.
+ * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
+ *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
+ *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
+ *              calling thread; the results must stay valid until ferry_close. ferry then loads no library. Not used
+ *              with FERRY_DRIVER_SOFTWARE.
+ * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
+ *              nowhere else.
+ * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
+ *              receives the size. Set both or neither. Copies call it only on first need for staging, also on ferry's
+ *              threads; for a ticket if no released one is free; and for a batch that needs more room than earlier ones
+ *              or runs beside others. The software driver does not use it. A graph keeps 16 bytes for each staged copy
+ *              in it; they come from malloc, because the graph may outlive the instance.
+ * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
+ *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
+ * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
+ *              and in the host's memory. Above it, an allocation by ferry there first frees what streams have passed,
+ *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
+ *              UINT64_MAX: no limit until an allocation finds no memory.
+ * copy_options  The options of every copy, batch and fill that passes NULL for its ferry_copy_options. ferry_open reads
+ *              them before it returns. FERRY_COPY_UPDATABLE is not allowed here.
+ * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
+ *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
+ *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
+ *              excludes staging.
+ * staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
+ *              device that has staged copies, but at most half the processors available to the program, and at least 2.
+ *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
+ *              workers are stuck in page faults that do not resolve. Workers and spares are 64 at most.
+ * staging_priority  How urgent the workers are to the system: FERRY_STAGING_PRIORITY_*. With _NICENESS they get
+ *              staging_niceness, -20 to 19, which must be 0 otherwise. If the system refuses it, they get the nearest
+ *              that it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with
+ *              the shortest slices where the system has them (Linux 6.12).
+ * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
+ *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
+ *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
+ * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
+ *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
+ *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
+ *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
+ *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
+ *              does. work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
+ *              thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
+ *              had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
+ *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
+ *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
+ *              runs for as long as it is needed.
+ * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
+ *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
+ *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
+ *              these, on a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use
+ *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
+ *              its device.
+ * trace        Called for every copy, batch and fill whose ferry_copy_options are valid, also one that fails: when the
+ *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of
+ *              ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no third event if
+ *              the call failed, did nothing, or became part of a graph, if the stream has not passed the work at
+ *              ferry_close, or if the context ended without ferry_context_destroy. `event` is valid during the
+ *              callback. The third event costs a call on a stream an event of the driver's, some microseconds.
+ * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
+ *
+ * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
+ * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No
+ * callback may call ferry or throw.
+ */
+struct ferry_options {
+    uint32_t struct_size;
+    int32_t driver;             /* FERRY_DRIVER_* */
+    int32_t checks;             /* FERRY_CHECKS_* */
+    int32_t kernels;            /* FERRY_KERNELS_* */
+    const void *driver_options; /* NULL for the defaults */
+    void *(*get_proc)(void *user, const char *name, int32_t version);
+    void *get_proc_user;
+    void (*log)(void *user, int32_t level, const char *message);
+    void *log_user;
+    void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
+    void (*deallocate)(void *user, void *memory, uint64_t size);
+    void *allocate_user;
+    uint64_t register_chunk;                /* bytes; 0 for the default, 256 GiB */
+    uint64_t deferred_bytes;                /* 0: a sixteenth of the device's memory */
+    const ferry_copy_options *copy_options; /* NULL: the ordinary choice */
+    int32_t staging;                        /* FERRY_STAGING_* */
+    uint32_t staging_threads;
+    int32_t staging_priority; /* FERRY_STAGING_PRIORITY_* */
+    int32_t staging_niceness; /* of FERRY_STAGING_PRIORITY_NICENESS */
+    uint64_t staging_bytes;   /* 0: 16 MiB */
+    int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
+    void *submit_user;
+    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
+    int32_t staging_numa_node;
+    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
+    uint32_t staging_cpu_count;
+    uint32_t trace_phases; /* FERRY_PHASE_*; 0: all */
+    void (*trace)(void *user, const ferry_trace_event *event);
+    void *trace_user;
+};
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Traces
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What was called: ferry_trace_event.kind. */
+#define FERRY_TRACE_COPY 1     /* a single copy */
+#define FERRY_TRACE_BATCH 2    /* a batch of copies or pieces */
+#define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch; bytes and count are 0 */
+#define FERRY_TRACE_FILL 4
+
+/* When it is told: ferry_trace_event.phase, ferry_options.trace_phases. */
+#define FERRY_PHASE_BEGIN 1u  /* the call begins */
+#define FERRY_PHASE_RETURN 2u /* the call returns */
+#define FERRY_PHASE_DONE 4u   /* the stream has passed the work of a call that did not wait for it */
+
+/* One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock
+ * (CLOCK_MONOTONIC). */
+struct ferry_trace_event {
+    uint32_t struct_size;
+    int32_t kind;         /* FERRY_TRACE_* */
+    uint64_t id;          /* of the call, from 1: the same in all of its events */
+    uint64_t begin_ns;    /* when the call began */
+    uint64_t returned_ns; /* when it returned; 0: not yet */
+    uint64_t done_ns; /* when the stream was seen to have passed the work, or the call had waited for it; 0: not yet */
+    uint64_t bytes;   /* that were to be copied or filled */
+    uint64_t count;   /* of copies or fills */
+    struct CUstream_st *stream;
+    uint32_t routes;        /* bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued */
+    int32_t status;         /* of the call; in FERRY_PHASE_DONE of its work */
+    int32_t device;         /* of the context that it ran in; -1 if nothing was enqueued */
+    int32_t is_synchronous; /* 1: the call waits for its work */
+    uint32_t phase;         /* FERRY_PHASE_* */
+    uint32_t reserved;
+    uint64_t tag; /* ferry_copy_options.tag */
+};
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Conventions
+ *
+ * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
+ * Devices     Have the numbers 0 to ferry_report.device_count - 1, in the driver's order.
+ * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
+ *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them. Every
+ *             field and parameter named `status` is one of these. Every function that returns a status, and no other,
+ *             has a ferry_error_info as its last parameter, named `error`: the call writes the details of the error
+ *             there. ferry_version returns a number, not a status.
+ * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
+ *             and number outputs are 0 or NULL, and output structs are unchanged. Every call that returns a status
+ *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
+ *             number outside its documented range, _ABI_MISMATCH for a struct_size, _DEVICE for a device that does
+ *             not exist, _UNSUPPORTED where the driver lacks the feature, and the driver's own statuses.
+ * Labels      The comment of a function has six labels. A label that is left out means:
+ *             NULL: allowed for `error` and for `stream`, which is then the default stream.
+ *             Values: any number; a pointer is to one object, or to a text that ends with zero.
+ *             Thread-safety: safe from any thread.
+ *             Blocking: none.
+ *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
+ *               the call ends is gone.
+ *             Errors: the common errors if the function returns a status, else none.
+ *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
+ *             "none".
+ * Blocking    The first word of the label Blocking is the class of the function: what a call may wait for. Each class
+ *             includes the waits of the classes before it:
+ *             none: ferry's internal locks, for a short time. The call makes no driver call, except for queries of
+ *               streams, events, addresses and contexts. These queries return while another thread frees memory.
+ *             driver_lock: a lock of the driver. Another thread holds this lock while its own driver call runs, for
+ *               example until a free has waited for the device. The call does not wait for work of the GPU.
+ *             first_use: like driver_lock, but the first call in an instance or a context also creates a context, loads
+ *               kernels, starts threads or pins memory. This takes milliseconds, and the driver may wait for running
+ *               work of the device. ferry_staging_prepare and ferry_options.kernels do this work in advance.
+ *             stream: work of a stream.
+ *             device: all work of a device, as cuMemFree, cuMemHostUnregister and cuModuleLoad do.
+ *             The text after the class says when the call waits. A call of any class first creates a context if it
+ *             needs one (see Contexts). A call that enqueues work waits if its stream already has about a thousand
+ *             pending operations.
+ * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
+ *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
+ *             combination, also 0. An array has the stated number of elements or bytes. The comments of fields begin
+ *             alike; "1:" there means that the field is 0 or 1.
+ * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
+ *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
+ *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
+ *             context, else device 0's. The call that first needs a context of ferry's may take as long as
+ *             ferry_context_retain_primary. Memory, arrays, streams and events end with their context at the latest.
+ *             Host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) stays allocated then, but is no longer pinned.
+ *             The driver's pools belong to no context.
+ * Structs     Options, descriptions, ferry_error_info and output structs begin with struct_size: set it to sizeof the
+ *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
+ *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
+ *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_batch_share and ferry_ipc_handle have no struct_size
+ *             and never change.
+ *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
+ * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
+ *             label NULL says so.
+ * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
+ *             object in use, and limits in a function's comment. pthread_cancel must not cancel a thread in a call.
+ * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
+ *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
+ *             status for a child, which is the same; ferry_close does nothing.
+ * Bindings    ferry.json, beside this header, describes all of it for generators, and lists the driver functions that
+ *             each function calls. ferry.ffi.h has the declarations alone. All constants fit int32_t, or uint32_t if
+ *             they end in u; with bindgen, use --default-macro-constant-type signed. Callbacks use C's calling
+ *             convention. Those that come on ferry's or the driver's own threads find most signals blocked there, so a
+ *             runtime that stops threads by a signal (Mono) may not run in them.
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Version
+ * ------------------------------------------------------------------------------------------------------------ */
+
+#define FERRY_VERSION_MAJOR 0
+#define FERRY_VERSION_MINOR 7
+#define FERRY_VERSION_PATCH 0
+
+/*
+ * Returns the version of the loaded library: major * 10000 + minor * 100 + patch.
+ *
+ * Errors:        none.
+ */
+FERRY_API int32_t ferry_version(void);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Status
+ * ------------------------------------------------------------------------------------------------------------ */
+
+#define FERRY_SUCCESS 0                   /* counts as one of FERRY_ERROR_* */
+#define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
+#define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
+#define FERRY_ERROR_ABI_MISMATCH (-3)     /* struct_size is out of range, or covers unknown bytes that are not zero */
+#define FERRY_ERROR_RESERVED (-4)         /* a reserved field is not zero */
+#define FERRY_ERROR_FLAGS (-5)            /* an unknown flag is set */
+#define FERRY_ERROR_KIND (-6)             /* no such kind */
+#define FERRY_ERROR_DEVICE (-7)  /* no such device; not the array's device; full checks: not the memory's device */
+#define FERRY_ERROR_ADDRESS (-8) /* null address or array; full checks: freed, foreign or inaccessible memory */
+#define FERRY_ERROR_PITCH                                                                                              \
+    (-9) /* row pitch below x + width or above the device's limit, slice height below y + height */
+#define FERRY_ERROR_OVERFLOW (-10)      /* offsets and extent do not fit 64 bits */
+#define FERRY_ERROR_OUT_OF_BOUNDS (-11) /* the box reaches past the array; full checks: past the allocation */
+#define FERRY_ERROR_OVERLAP (-12)       /* source and destination share bytes */
+#define FERRY_ERROR_ARRAY_FORMAT                                                                                       \
+    (-13) /* element sizes differ, x or width is no whole number of elements, no such format */
+#define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
+#define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
+#define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
+#define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
+#define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
+#define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
+#define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
+#define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
+#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
+#define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
+#define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
+#define FERRY_ERROR_HANDLE (-25)          /* not a handle for this call, or damaged, or its object no longer exists */
+#define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
+#define FERRY_ERROR_POOL (-27)            /* the pool of this memory is not imported, or this is no imported pool */
+#define FERRY_ERROR_IMPORTED                                                                                           \
+    (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
+#define FERRY_ERROR_NOT_SHAREABLE (-29)      /* this memory, pool, event or semaphore cannot be shared */
+#define FERRY_ERROR_PROFILE (-30)            /* the profile is damaged, old, or of another device or driver */
+#define FERRY_ERROR_ROUTE (-31)              /* the route that the options force cannot take this copy: see value */
+#define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
+#define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
+#define FERRY_ERROR_OTHER_KIND (-34) /* full checks: memory of another kind than stated; a handle of another kind */
+#define FERRY_ERROR_PAGEABLE (-35)   /* a fill of pageable memory, which the device cannot access */
+#define FERRY_ERROR_DATA_LOST (-36)  /* the driver reports peer access, but the probe lost data */
+#define FERRY_ERROR_NOT_READY (-37)  /* the time-out of a wait is over, and the work has not ended */
+
+/* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
+#define FERRY_STATUS_DRIVER_BASE (-1000)
+
+/*
+ * Returns the constant's name, such as "FERRY_ERROR_PITCH" or, for a driver's result, "CUDA_ERROR_INVALID_VALUE".
+ * Unknown statuses are "FERRY_ERROR_UNKNOWN_STATUS", unknown results of the driver "CUDA_ERROR_UNKNOWN_RESULT". Needs
+ * no instance.
+ */
+FERRY_API const char *ferry_status_name(int32_t status);
+
+/* Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance. */
+FERRY_API const char *ferry_status_text(int32_t status);
+
+#define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
+#define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
+
+/*
+ * Returns how to react to a status; 0 also for unknown statuses. Needs no instance.
+ *
+ * Values:        returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
+ */
+FERRY_API uint32_t ferry_status_traits(int32_t status);
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Options of copies, and copies on streams
+ * ------------------------------------------------------------------------------------------------------------ */
+
 /* ferry_copy_options.route. Explanations lists the other routes. */
 #define FERRY_ROUTE_AUTO 0 /* ferry chooses the route */
 
@@ -383,7 +670,7 @@ typedef struct ferry_place {
  *   UPDATABLE   Allows ferry_prepared_set_addresses. ferry_prepared_create_pieces accepts the flag,
  *               ferry_prepared_launch ignores it, and all other calls reject it.
  */
-typedef struct ferry_copy_options {
+struct ferry_copy_options {
     uint32_t struct_size;
     uint32_t flags;       /* FERRY_COPY_* */
     int32_t route;        /* FERRY_ROUTE_* */
@@ -391,65 +678,7 @@ typedef struct ferry_copy_options {
     int32_t source_order; /* FERRY_SOURCE_ORDER_* */
     uint32_t max_sms;
     uint64_t tag;
-} ferry_copy_options;
-
-/* One copy. A zeroed descriptor with two addresses and a width is a 1D copy: height 0 and depth 0 count as 1 (CUDA's
- * own calls copy nothing then). Width 0 copies nothing and succeeds if kinds, devices and reserved fields are valid. */
-typedef struct ferry_copy_desc {
-    ferry_place destination;
-    ferry_place source;
-    uint64_t width;       /* bytes */
-    uint64_t height;      /* rows */
-    uint64_t depth;       /* slices */
-    uint64_t reserved[5]; /* must be zero */
-} ferry_copy_desc;
-
-/*
- * Each builder overwrites the whole place. For a box inside, set x, y and z afterwards. ferry_place_array_layer
- * starts at layer number `layer` of a layered array, or at that face of a cubemap, and sets z to it. ferry_copy checks
- * the values. A NULL place is ignored.
- *
- * NULL:          `place`, `address`, `array`.
- */
-FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
-FERRY_API void ferry_place_host(ferry_place *place, const void *address);
-FERRY_API void ferry_place_host_pitched(ferry_place *place, const void *address, uint64_t row_pitch,
-                                        uint64_t slice_height);
-FERRY_API void ferry_place_device(ferry_place *place, int32_t device, uint64_t address);
-FERRY_API void ferry_place_device_pitched(ferry_place *place, int32_t device, uint64_t address, uint64_t row_pitch,
-                                          uint64_t slice_height);
-FERRY_API void ferry_place_array(ferry_place *place, int32_t device, struct CUarray_st *array);
-FERRY_API void ferry_place_array_layer(ferry_place *place, int32_t device, struct CUarray_st *array, uint64_t layer);
-
-/*
- * Sets a descriptor from two places, which may be those inside *copy, and an extent. ferry_copy checks the values. A
- * NULL place leaves that end all zero. A NULL copy is ignored.
- *
- * NULL:          `copy`, `destination`, `source`.
- */
-FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *destination, const ferry_place *source,
-                                   uint64_t width, uint64_t height, uint64_t depth);
-
-/*
- * Copies, and returns when the bytes are visible to the host, to every stream and to every other thread. The copy is
- * ordered like a driver call on the legacy default stream of its context: after earlier work on that stream and on the
- * streams that synchronise with it. The caller orders work on non-blocking streams. To wait for a copy on another
- * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
- * destination's device, else of the source's, else of device 0.
- *
- * NULL:          `options`.
- * Blocking:      stream. The call returns when the copy is complete.
- * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
- *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED for
- *                kinds PINNED and FILE, and from one 2D layer or face to another of the same array, which the driver
- *                gets wrong; _ROUTE if the forced route cannot make the copy. If ferry splits a copy because its host
- *                memory was registered in pieces, and the driver refuses one part, the parts before it were copied.
- *                Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for
- *                routes that cannot be forced. The driver's own errors may also report earlier asynchronous work that
- *                failed.
- */
-FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
-                             ferry_error_info *error);
+};
 
 /* The progress of a copy. Opaque. */
 typedef struct ferry_ticket ferry_ticket;
@@ -1326,398 +1555,6 @@ struct ferry_error_info {
 FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffer, uint64_t size);
 
 /* ---------------------------------------------------------------------------------------------------------------
- * Options
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* ferry_options.driver */
-#define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
-#define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
-#define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
-
-/* ferry_options.checks: what is checked before the driver sees a copy. */
-#define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
-#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
-
-/* ferry_options.kernels: when ferry's kernels are loaded. */
-#define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */
-#define FERRY_KERNELS_AT_OPEN 1 /* in ferry_open, which makes all primary contexts; LAZY in other contexts */
-#define FERRY_KERNELS_NONE 2    /* never: the driver makes every copy */
-
-/* ferry_options.staging: threads and staging buffers for FERRY_ROUTE_STAGED, pageable memory to or from a device. */
-#define FERRY_STAGING_LAZY 0    /* for each device with its first such copy */
-#define FERRY_STAGING_AT_OPEN 1 /* in ferry_open, for all devices; loads kernels like FERRY_KERNELS_AT_OPEN */
-#define FERRY_STAGING_NONE 2    /* never: the driver makes such copies, and they block */
-
-/* Where host memory or threads are placed. */
-#define FERRY_NUMA_ANY 0    /* where the system puts it */
-#define FERRY_NUMA_DEVICE 1 /* near `device`: on its node in ferry_device_info; as ANY if that is not known */
-#define FERRY_NUMA_NODE 2   /* on node number `numa_node` */
-
-/* How urgent the staging threads are: their niceness. */
-#define FERRY_STAGING_PRIORITY_HIGHEST 0    /* -20, or the lowest that the system grants */
-#define FERRY_STAGING_PRIORITY_OF_PROCESS 1 /* that of the main thread */
-#define FERRY_STAGING_PRIORITY_NICENESS 2   /* staging_niceness */
-
-/* Levels of the log callback. */
-#define FERRY_LOG_ERROR 0
-#define FERRY_LOG_WARNING 1
-#define FERRY_LOG_INFO 2
-
-/* What was called: ferry_trace_event.kind. */
-#define FERRY_TRACE_COPY 1     /* a single copy */
-#define FERRY_TRACE_BATCH 2    /* a batch of copies or pieces */
-#define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch; bytes and count are 0 */
-#define FERRY_TRACE_FILL 4
-
-/* When it is told: ferry_trace_event.phase, ferry_options.trace_phases. */
-#define FERRY_PHASE_BEGIN 1u  /* the call begins */
-#define FERRY_PHASE_RETURN 2u /* the call returns */
-#define FERRY_PHASE_DONE 4u   /* the stream has passed the work of a call that did not wait for it */
-
-/* One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock
- * (CLOCK_MONOTONIC). */
-typedef struct ferry_trace_event {
-    uint32_t struct_size;
-    int32_t kind;         /* FERRY_TRACE_* */
-    uint64_t id;          /* of the call, from 1: the same in all of its events */
-    uint64_t begin_ns;    /* when the call began */
-    uint64_t returned_ns; /* when it returned; 0: not yet */
-    uint64_t done_ns; /* when the stream was seen to have passed the work, or the call had waited for it; 0: not yet */
-    uint64_t bytes;   /* that were to be copied or filled */
-    uint64_t count;   /* of copies or fills */
-    struct CUstream_st *stream;
-    uint32_t routes;        /* bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued */
-    int32_t status;         /* of the call; in FERRY_PHASE_DONE of its work */
-    int32_t device;         /* of the context that it ran in; -1 if nothing was enqueued */
-    int32_t is_synchronous; /* 1: the call waits for its work */
-    uint32_t phase;         /* FERRY_PHASE_* */
-    uint32_t reserved;
-    uint64_t tag; /* ferry_copy_options.tag */
-} ferry_trace_event;
-
-/*
- * How to open an instance. All zero but struct_size means defaults.
- *
- * driver_options  Settings of the software driver: a ferry_software_options (ferry_software.h). It is read in ferry_open,
- *              and only if the software driver is opened.
- * kernels      When ferry's kernels are loaded. Loading takes about a millisecond (H200) for the instance and a third
- *              of that for each context, and waits for running work in the context. With LAZY the first copy by a
- *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
- *              streams back until it has enqueued more.
- * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
- *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
- *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
- *              calling thread; the results must stay valid until ferry_close. ferry then loads no library. Not used
- *              with FERRY_DRIVER_SOFTWARE.
- * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
- *              nowhere else.
- * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
- *              receives the size. Set both or neither. Copies call it only on first need for staging, also on ferry's
- *              threads; for a ticket if no released one is free; and for a batch that needs more room than earlier ones
- *              or runs beside others. The software driver does not use it. A graph keeps 16 bytes for each staged copy
- *              in it; they come from malloc, because the graph may outlive the instance.
- * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
- *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
- * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
- *              and in the host's memory. Above it, an allocation by ferry there first frees what streams have passed,
- *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
- *              UINT64_MAX: no limit until an allocation finds no memory.
- * copy_options  The options of every copy, batch and fill that passes NULL for its ferry_copy_options. ferry_open reads
- *              them before it returns. FERRY_COPY_UPDATABLE is not allowed here.
- * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
- *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
- *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
- *              excludes staging.
- * staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
- *              device that has staged copies, but at most half the processors available to the program, and at least 2.
- *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
- *              workers are stuck in page faults that do not resolve. Workers and spares are 64 at most.
- * staging_priority  How urgent the workers are to the system: FERRY_STAGING_PRIORITY_*. With _NICENESS they get
- *              staging_niceness, -20 to 19, which must be 0 otherwise. If the system refuses it, they get the nearest
- *              that it grants, at most the main thread's. Their scheduling class is the default one (SCHED_OTHER), with
- *              the shortest slices where the system has them (Linux 6.12).
- * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
- *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
- *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
- * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
- *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
- *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
- *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
- *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
- *              does. work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
- *              thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
- *              had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
- *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
- *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
- *              runs for as long as it is needed.
- * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
- *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
- *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
- *              these, on a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use
- *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
- *              its device.
- * trace        Called for every copy, batch and fill whose ferry_copy_options are valid, also one that fails: when the
- *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of
- *              ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no third event if
- *              the call failed, did nothing, or became part of a graph, if the stream has not passed the work at
- *              ferry_close, or if the context ended without ferry_context_destroy. `event` is valid during the
- *              callback. The third event costs a call on a stream an event of the driver's, some microseconds.
- * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
- *
- * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
- * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No
- * callback may call ferry or throw.
- */
-struct ferry_options {
-    uint32_t struct_size;
-    int32_t driver;             /* FERRY_DRIVER_* */
-    int32_t checks;             /* FERRY_CHECKS_* */
-    int32_t kernels;            /* FERRY_KERNELS_* */
-    const void *driver_options; /* NULL for the defaults */
-    void *(*get_proc)(void *user, const char *name, int32_t version);
-    void *get_proc_user;
-    void (*log)(void *user, int32_t level, const char *message);
-    void *log_user;
-    void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
-    void (*deallocate)(void *user, void *memory, uint64_t size);
-    void *allocate_user;
-    uint64_t register_chunk;                /* bytes; 0 for the default, 256 GiB */
-    uint64_t deferred_bytes;                /* 0: a sixteenth of the device's memory */
-    const ferry_copy_options *copy_options; /* NULL: the ordinary choice */
-    int32_t staging;                        /* FERRY_STAGING_* */
-    uint32_t staging_threads;
-    int32_t staging_priority; /* FERRY_STAGING_PRIORITY_* */
-    int32_t staging_niceness; /* of FERRY_STAGING_PRIORITY_NICENESS */
-    uint64_t staging_bytes;   /* 0: 16 MiB */
-    int32_t (*submit)(void *user, void (*work)(void *argument), void *argument);
-    void *submit_user;
-    int32_t staging_numa; /* FERRY_NUMA_ANY or FERRY_NUMA_NODE */
-    int32_t staging_numa_node;
-    const int32_t *staging_cpus; /* `staging_cpu_count` elements; NULL: any */
-    uint32_t staging_cpu_count;
-    uint32_t trace_phases; /* FERRY_PHASE_*; 0: all */
-    void (*trace)(void *user, const ferry_trace_event *event);
-    void *trace_user;
-};
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Report
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* What ferry_open found. */
-typedef struct ferry_report {
-    uint32_t struct_size;
-    int32_t driver;         /* FERRY_DRIVER_CUDA or FERRY_DRIVER_SOFTWARE: the driver in use */
-    int32_t driver_version; /* the CUDA version it supports: 1000 * major + 10 * minor */
-    int32_t device_count;
-    int32_t fallback_reason; /* a status: of ferry_open with CUDA, which is why AUTO took the software driver; or 0 */
-    uint32_t
-        missing_count; /* optional entry points that this driver lacks; see ferry_instance_get_missing_entry_point */
-    int32_t checks;    /* FERRY_CHECKS_* in force */
-    uint32_t failed_peers;    /* ordered pairs of devices between which a probe has lost data so far */
-    int32_t kernels;          /* FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them */
-    int32_t kernels_loaded;   /* 1: the driver has loaded them */
-    uint32_t kernel_contexts; /* contexts in which they are loaded; 16 at most are counted */
-    /* FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded,
-       pageable memory up to 256 MiB is still staged, by copies on the stream. */
-    int32_t staging;
-    uint32_t staging_threads;     /* the maximum that copies of a device keep busy; see ferry_staging_info for all */
-    int32_t uses_program_threads; /* 1: those are the program's, by ferry_options.submit */
-    uint64_t staging_bytes;       /* the intended size of each staging buffer */
-} ferry_report;
-
-/* Fills `report`. The values are those of ferry_open, except for peers, kernels and
- * staging, which are current. */
-FERRY_API int32_t ferry_instance_get_report(ferry_instance *instance, ferry_report *report, ferry_error_info *error);
-
-/*
- * Returns the name of the index-th optional entry point that the driver lacks, such as "cuLaunchHostFunc".
- *
- * NULL:          returned past the last.
- */
-FERRY_API const char *ferry_instance_get_missing_entry_point(ferry_instance *instance, uint32_t index);
-
-/*
- * Returns this instance's driver entry point: for the program's own calls to the same driver, software or not.
- * `version` is as for cuGetProcAddress, such as 12000. The function's type is PFN_<name>_v<version> in cudaTypedefs.h.
- *
- * NULL:          returned if the driver has no such entry point.
- * Thread-safety: safe if the program's own get_proc is.
- * Blocking:      driver_lock.
- * Ownership:     valid until ferry_close.
- */
-FERRY_API void *ferry_instance_get_proc(ferry_instance *instance, const char *name, int32_t version);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Devices
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* What the number of copy engines lets a device do. */
-#define FERRY_COPY_OVERLAP_NONE 0          /* no engine: copies and kernels take turns */
-#define FERRY_COPY_OVERLAP_ONE_WAY 1       /* one engine: a copy in one direction at a time runs beside kernels */
-#define FERRY_COPY_OVERLAP_BOTH_WAYS 2     /* two: one copy in each direction runs beside kernels */
-#define FERRY_COPY_OVERLAP_BOTH_AND_MORE 3 /* more: also copies to peers or within the device beside those */
-
-/* Handle types by which the device's memory pools can be shared (bits). */
-#define FERRY_HANDLE_POSIX_FD 1u
-#define FERRY_HANDLE_WIN32 2u
-#define FERRY_HANDLE_WIN32_KMT 4u
-#define FERRY_HANDLE_FABRIC 8u
-
-/* The facts of one device. */
-typedef struct ferry_device_info {
-    uint32_t struct_size;
-    int32_t device; /* its ordinal */
-    char name[128]; /* UTF-8, ends with zero */
-    uint8_t uuid[16];
-    char pci_address[32];  /* domain:bus:device.function, such as "0000:3B:00.0" */
-    uint64_t total_memory; /* bytes */
-    uint64_t max_pitch;    /* bytes: the largest row pitch a copy may have */
-    int32_t is_software;   /* 1: of the software driver */
-    int32_t compute_major;
-    int32_t compute_minor;
-    int32_t sm_count;
-    int32_t copy_engine_count;
-    int32_t overlap;                              /* FERRY_COPY_OVERLAP_*: what that count means */
-    int32_t unified_addressing;                   /* 1: one address space with the host: kind ANY works */
-    int32_t pageable_access;                      /* 1: kernels may read pageable host memory */
-    int32_t pageable_uses_host_page_tables;       /* 1: they do so by the host's page tables */
-    int32_t can_map_host_memory;                  /* 1: pinned memory can be mapped into the device */
-    int32_t host_register;                        /* 1: ferry_host_register works */
-    int32_t host_register_read_only;              /* 1: FERRY_REGISTER_READ_ONLY works */
-    int32_t registered_address_is_device_address; /* 1: registered memory has one address for host and device */
-    int32_t managed_memory;                       /* 1: ferry_managed_alloc works */
-    int32_t concurrent_managed_access;            /* 1: the host may use managed memory while the device works */
-    int32_t memory_pools;                         /* 1: stream-ordered allocation works */
-    uint32_t pool_handle_types;                   /* FERRY_HANDLE_* */
-    int32_t numa_node;                            /* of the nearest host memory; -1 if the driver does not report it */
-    int32_t integrated;                           /* 1: shares the host's physical memory */
-    int32_t texture_pitch_alignment;              /* bytes */
-    int32_t host_memory_pools;                    /* 1: pools of FERRY_LOCATION_HOST work */
-    int32_t host_numa_memory_pools;               /* 1: pools of FERRY_LOCATION_HOST_NUMA work */
-    int32_t ipc_events;                           /* 1: events can be shared between processes */
-    uint32_t reserved;
-    uint8_t luid[8];         /* Windows: of the adapter; zeros elsewhere */
-    uint32_t luid_node_mask; /* Windows: the nodes of the adapter that are the device; 0 elsewhere */
-    uint32_t reserved1;
-} ferry_device_info;
-
-/* Fills `info` with the facts of device number `device`. They were queried at ferry_open. */
-FERRY_API int32_t ferry_device_get_info(ferry_instance *instance, int32_t device, ferry_device_info *info,
-                                        ferry_error_info *error);
-
-/*
- * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
- * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may be NULL; the
- * UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
- * ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
- *
- * NULL:          `uuid`, `luid`.
- * Values:        `uuid`: 16 bytes; `luid`: 8 bytes.
- * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
- */
-FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
-                                    ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Contexts
- *
- * ferry needs a context for each device it works on: the one that the program adopted for the device, else the primary
- * context, which ferry retains on first need until ferry_close. Copies need none of the calls below.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/*
- * Retains the device's primary context for the caller. Each call needs one ferry_context_release_primary.
- *
- * Blocking:      first_use. The first retain in the process creates the context, which takes up to hundreds of
- *                milliseconds.
- * Ownership:     one reference to *context is the caller's.
- */
-FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context,
-                                               ferry_error_info *error);
-
-/*
- * Releases one reference to the device's primary context.
- *
- * Blocking:      device, if this was the last reference in the process: the driver waits for the work of the context.
- *                Otherwise driver_lock.
- */
-FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *error);
-
-/*
- * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
- *
- * Values:        `flags`: CUctx_flags; 0 is the driver's default.
- * Blocking:      driver_lock. Each call creates a context, which takes up to hundreds of milliseconds.
- * Ownership:     *context is the caller's until ferry_context_destroy.
- */
-FERRY_API int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags,
-                                       struct CUctx_st **context, ferry_error_info *error);
-
-/*
- * Destroys a context made by ferry_context_create, with everything in it. If it was adopted, ferry returns to the
- * device's primary context. No thread may have the context current, and no other call may be using it. First calls
- * ferry_options.trace for the calls in this context that are not reported as done yet.
- *
- * Blocking:      device. The call waits until the context's work has ended, and for kernels of helpers
- *                (ferry_multilink_set) that come late.
- */
-FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_st *context, ferry_error_info *error);
-
-/*
- * Makes ferry use the program's `context` for the context's device instead of the primary one, from the next call on.
- * `device` is read only if `context` is NULL: it then returns to its primary context. The staging buffer stays in the
- * primary context in any case; the first staged copy retains that.
- *
- * NULL:          `context`.
- * Thread-safety: safe; calls already running on other threads may still use the former context.
- * Blocking:      driver_lock.
- * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
- * Errors:        the driver's own for an invalid context.
- */
-FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context,
-                                      ferry_error_info *error);
-
-/*
- * Makes `context` current on the calling thread, on top of its current one; `device` is then not read. NULL: pushes
- * the context that ferry uses for `device`.
- *
- * NULL:          `context`.
- * Thread-safety: safe; affects only the calling thread.
- * Blocking:      first_use. If `context` is NULL, the first call for a device retains its primary context.
- */
-FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context,
-                                     ferry_error_info *error);
-
-/*
- * Pops the calling thread's current context, and stores it in *context unless `context` is NULL.
- *
- * NULL:          `context`.
- * Thread-safety: safe; affects only the calling thread.
- * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
- */
-FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context, ferry_error_info *error);
-
-/*
- * Stores the calling thread's current context in *context; NULL if there is none.
- */
-FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context,
-                                            ferry_error_info *error);
-
-/*
- * Waits until all work of `context` has ended; `device` is then not read. NULL: waits for the context that ferry uses
- * for `device`, which need not be the thread's current one.
- *
- * NULL:          `context`.
- * Blocking:      device. The call returns when the work of the context has ended. Calls for one device take turns, also
- *                with those of ferry_pool_destroy and others that wait for a context: CUDA 13.0 can deadlock when two
- *                threads do so at once.
- * Errors:        late errors of earlier work.
- */
-FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context,
-                                            ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
  * Streams and events
  *
  * For programs without CUDA's headers. A program's own streams (CUstream, cudaStream_t) and events (CUevent,
@@ -1871,17 +1708,16 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
                                            float *milliseconds, ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
- * Memory
- *
- * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy wait
- * for running work on the device. Meanwhile they hold a lock of the driver's that other calls wait for. A thread must
- * not call them while a staged copy needs this thread, or one that waits for it, to move its bytes. With
- * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged copy
- * never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
- * ferry_host_free_deferred, ferry_host_unregister_deferred, ferry_array_destroy_deferred,
- * ferry_mipmapped_array_destroy_deferred; ferry_device_free_async for pool memory and ferry_pinned_pool_free_async for
- * blocks of a pinned pool. The rule is in docs/contract.md, "Freeing".
+ * Device memory
  * ------------------------------------------------------------------------------------------------------------ */
+
+/* What kind of memory lies at an address. */
+#define FERRY_MEMORY_NONE (-1)  /* in ferry_explanation only: a fill has no source */
+#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
+#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
+#define FERRY_MEMORY_DEVICE 2
+#define FERRY_MEMORY_MANAGED 3
+#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
 
 /*
  * Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.
@@ -1896,30 +1732,6 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
                                      ferry_error_info *error);
 
 /*
- * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
- * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next. A width or height of 0 is an error.
- *
- * Blocking:      device, as ferry_device_alloc.
- * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        the driver's own for other element sizes.
- */
-FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
-                                             uint32_t element_size, uint64_t *address, uint64_t *row_pitch,
-                                             ferry_error_info *error);
-
-/*
- * Allocates `size` bytes of managed memory: one address for the host and every device, between which the driver moves
- * the pages. The context of `device` allocates it. If ferry_device_info.concurrent_managed_access is 0, the host
- * must not touch managed memory while any device has work. Size 0 is an error.
- *
- * Blocking:      device. cuMemAllocManaged may wait for the device.
- * Ownership:     *address is the caller's until ferry_device_free.
- * Errors:        the driver's -1002 if it is out of memory.
- */
-FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
-                                      ferry_error_info *error);
-
-/*
  * Frees memory of ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
  * ferry_pool_alloc_async. 0 is allowed.
  *
@@ -1929,1455 +1741,6 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  *                another API (ferry_external_memory_release).
  */
 FERRY_API int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_error_info *error);
-
-/*
- * A deferred free: frees memory of ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc in the order of
- * `stream`, and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a
- * later allocation by ferry on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver.
- * The stream must come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams
- * are those of the memory's device.
- *
- * Blocking:      driver_lock.
- * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
- * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was freed already;
- *                _IMPORTED; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the memory is
- *                still the caller's.
- */
-FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
-                                             ferry_error_info *error);
-
-/* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_host_unregister_deferred,
- * ferry_array_destroy_deferred, ferry_mipmapped_array_destroy_deferred, ferry_prepared_destroy_deferred,
- * ferry_pinned_pool_destroy_deferred, ferry_ipc_close_memory_deferred, ferry_external_memory_release_deferred and
- * ferry_external_semaphore_release_deferred. */
-typedef struct ferry_deferred_info {
-    uint32_t struct_size;
-    uint32_t arrays; /* mipmapped ones too */
-    /* Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc; registrations, tables of prepared
-     * batches, pinned pools, and imports of memory and semaphores. */
-    uint32_t allocations;
-    uint32_t reserved;
-    uint64_t bytes; /* of both; for arrays, of their texels; semaphores have none */
-} ferry_deferred_info;
-
-/* Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's memory. */
-FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info,
-                                          ferry_error_info *error);
-
-/*
- * Returns what is kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
- * For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
- *
- * Blocking:      device. If there is anything to return, the call waits as ferry_device_free.
- * Errors:        the driver's own: whatever it refused to free stays.
- */
-FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
-
-#define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
-#define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too */
-#define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing pinned anyway */
-#define FERRY_HOST_NOT_MAPPED 8u      /* not mapped into devices; with unified addressing mapped anyway */
-#define FERRY_HOST_ALLOW_SMALLER 16u  /* a smaller block instead of an error: see min_size */
-#define FERRY_HOST_ALLOW_PAGEABLE 32u /* a pageable block instead of an error */
-#define FERRY_HOST_SHARED 64u         /* the children of a fork share it; usually small pages before Linux 6.1 */
-
-/* How to allocate host memory. All zero but struct_size means the defaults. */
-typedef struct ferry_host_options {
-    uint32_t struct_size;
-    uint32_t flags;    /* FERRY_HOST_* */
-    int32_t numa;      /* FERRY_NUMA_*: a preference; a full node does not make the call fail */
-    int32_t device;    /* of FERRY_NUMA_DEVICE */
-    int32_t numa_node; /* of FERRY_NUMA_NODE */
-    uint32_t threads;  /* that touch the memory first, the caller included, 1 to 64; 0: as many as help */
-    uint64_t min_size; /* of FERRY_HOST_ALLOW_SMALLER: the smallest size to accept; 0: any */
-} ferry_host_options;
-
-/* Where a block of host memory came from. */
-#define FERRY_HOST_FROM_MAPPING 1 /* mapped by ferry, registered with the driver */
-#define FERRY_HOST_FROM_DRIVER 2  /* cuMemHostAlloc */
-#define FERRY_HOST_FROM_SYSTEM 3  /* mapped by ferry and pageable: FERRY_HOST_ALLOW_PAGEABLE */
-
-/* What was allocated. */
-typedef struct ferry_host_block {
-    uint32_t struct_size;
-    int32_t memory; /* FERRY_MEMORY_PINNED, or FERRY_MEMORY_PAGEABLE where that was allowed */
-    void *address;
-    uint64_t size;     /* bytes; less than asked for only where that was allowed */
-    int32_t origin;    /* FERRY_HOST_FROM_* */
-    int32_t numa_node; /* of its first page; -1 if the system does not report it */
-} ferry_host_block;
-
-/*
- * Allocates `size` bytes of pinned host memory, usable and mapped on every device, aligned to a page, with undefined
- * contents. Size 0 is an error. NULL `options` are the defaults; fields whose flag or mode is not set are not read.
- * Fills `block`, whose struct_size must include the field ferry_host_block.size.
- *
- * ferry maps the memory in huge pages where the system gives them, touches it from several threads and registers it
- * with the driver: several times as fast as the driver's own allocation. If that fails, and for the flags
- * _WRITE_COMBINED and _BY_DRIVER, the driver allocates it. If the driver fails too, FERRY_HOST_ALLOW_SMALLER tries
- * half as much, and half of that, down to min_size; then FERRY_HOST_ALLOW_PAGEABLE takes the whole size unpinned.
- *
- * The child of a fork does not have memory that ferry maps. With FERRY_HOST_SHARED it shares the memory, as it shares
- * the driver's. In small pages (usual before Linux 6.1) ferry's own then takes longer, but still less than the driver's.
- *
- * NULL:          `options`.
- * Blocking:      device. The call waits for running work if ferry_host_free_deferred keeps more than
- *                ferry_options.deferred_bytes, or if no memory is left and it keeps some. The call takes tens of
- *                milliseconds per GiB, with _WRITE_COMBINED or _BY_DRIVER hundreds, and starts and ends threads.
- * Ownership:     block->address is the caller's until ferry_host_free or ferry_host_free_deferred on the same instance.
- *                The memory stays pinned until the end of the context that it was made in: the current one, else
- *                ferry's for device 0. The child of a fork must not free it.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE name the option in `error` (a node that
- *                does not exist: _INVALID_ARGUMENT, numa_node); _OUT_OF_MEMORY; the driver's -1002 if it is out of
- *                memory.
- */
-FERRY_API int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
-                                   ferry_host_block *block, ferry_error_info *error);
-
-/*
- * Frees memory that ferry_host_alloc of the same instance returned.
- *
- * NULL:          `address`.
- * Blocking:      device. The call waits until running work on the devices has ended.
- * Errors:        FERRY_ERROR_ADDRESS for memory of a pinned pool, for registered memory, and for memory given to
- *                ferry_host_free_deferred; the driver's own for an unknown address (freed twice, for example).
- */
-FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address, ferry_error_info *error);
-
-/*
- * A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The instance keeps
- * the memory until the stream has passed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc
- * (see ferry_options.deferred_bytes) or ferry_close frees it. Host memory lies on no device: it counts only for
- * FERRY_DEVICE_UNKNOWN. The stream must come after all work that uses the memory; it may be destroyed at once. The host
- * must not use the memory any more.
- *
- * NULL:          `address`.
- * Blocking:      driver_lock.
- * Ownership:     the memory is gone, though ferry_address_get_info knows it until it is freed.
- * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such a block or was freed already, and as for
- *                ferry_host_free; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
- *                memory is still the caller's.
- */
-FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
-                                           ferry_error_info *error);
-
-#define FERRY_REGISTER_READ_ONLY 1u /* the devices only read it; for anonymous memory that the process may only read */
-
-/*
- * Pins `size` bytes of the caller's own memory in place, for every device. Size 0 is an error. Memory larger than
- * ferry_options.register_chunk is registered in pieces of that size: all of them or, on failure, none. Copies and fills
- * on the same instance may cross from one piece or registration into the next, and copies may leave them for pageable
- * memory. The driver refuses such a call; ferry then makes one call for each part (see ferry_copy). The program's own
- * calls of the driver must stay within one piece.
- *
- * Values:        `flags`: FERRY_REGISTER_READ_ONLY, which the driver refuses for memory of files, or 0.
- * Blocking:      device. The call waits for running work if deferred frees keep more host memory than
- *                ferry_options.deferred_bytes, or if they keep a part of this memory registered. Pages are faulted in
- *                and pinned.
- * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
- *                with its context, as for ferry_host_alloc.
- * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
- *                Nothing is registered then.
- */
-FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
-                                      ferry_error_info *error);
-
-/*
- * Undoes ferry_host_register; `address` is the one given there.
- *
- * Blocking:      device. The call waits until running work on the devices has ended.
- * Ownership:     the memory is the caller's as before.
- * Errors:        FERRY_ERROR_ADDRESS for what ferry itself registered (ferry_host_free takes that) and for memory given
- *                to ferry_host_unregister_deferred; the driver's -1713
- *                if it is not registered. If the driver refuses one piece, ferry unregisters the others and returns the
- *                first error: there is nothing left to try again.
- */
-FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *error);
-
-/*
- * Undoes ferry_host_register in the order of `stream`, and waits for no work; `address` is the one given there. Once the
- * stream has passed, ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc or ferry_host_register (see
- * ferry_options.deferred_bytes) or ferry_close unregisters the memory. Until then it must stay mapped, and no later call
- * may copy it; the host may use it. ferry_address_get_info reports FERRY_MEMORY_PAGEABLE once it is unregistered. The
- * stream must come after all work that uses the memory; it may be destroyed at once.
- *
- * Blocking:      driver_lock.
- * Ownership:     the memory is the caller's as before, but must not be unmapped before it is unregistered.
- * Errors:        FERRY_ERROR_ADDRESS if no registration of this instance begins there, or if it is being unregistered
- *                already; the driver's -1713 if the registration ended with its context; _CAPTURE on a stream that is
- *                being captured; _OUT_OF_MEMORY. After an error the memory is registered as before.
- */
-FERRY_API int32_t ferry_host_unregister_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
-                                                 ferry_error_info *error);
-
-/* What kind of memory lies at an address. */
-#define FERRY_MEMORY_NONE (-1)  /* in ferry_explanation only: a fill has no source */
-#define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
-#define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */
-#define FERRY_MEMORY_DEVICE 2
-#define FERRY_MEMORY_MANAGED 3
-#define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
-
-/* What lies at an address. */
-typedef struct ferry_address_info {
-    uint32_t struct_size;
-    int32_t memory; /* FERRY_MEMORY_* */
-    int32_t device; /* where device memory lies; -1 otherwise */
-    uint32_t reserved;
-    uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
-    uint64_t range_size;     /* bytes */
-    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
-    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
-} ferry_address_info;
-
-/*
- * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
- * is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the
- * current context's device, else for device 0. In a copy between such memory and another device's memory,
- * FERRY_SOURCE_ORDER_CALL and FERRY_COPY_DESTINATION_WRITTEN apply unless both that device and the copy's own have
- * access.
- */
-FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
-                                         ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Arrays
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* The elements of an array; the values are CUarray_format's. These take 1, 2 or 4 channels. */
-#define FERRY_FORMAT_UINT8 0x01
-#define FERRY_FORMAT_UINT16 0x02
-#define FERRY_FORMAT_UINT32 0x03
-#define FERRY_FORMAT_SINT8 0x08
-#define FERRY_FORMAT_SINT16 0x09
-#define FERRY_FORMAT_SINT32 0x0a
-#define FERRY_FORMAT_HALF 0x10
-#define FERRY_FORMAT_FLOAT 0x20
-/* Normalised integers; the number of channels is in the name. */
-#define FERRY_FORMAT_UNORM_INT8X1 0xc0
-#define FERRY_FORMAT_UNORM_INT8X2 0xc1
-#define FERRY_FORMAT_UNORM_INT8X4 0xc2
-#define FERRY_FORMAT_UNORM_INT16X1 0xc3
-#define FERRY_FORMAT_UNORM_INT16X2 0xc4
-#define FERRY_FORMAT_UNORM_INT16X4 0xc5
-#define FERRY_FORMAT_SNORM_INT8X1 0xc6
-#define FERRY_FORMAT_SNORM_INT8X2 0xc7
-#define FERRY_FORMAT_SNORM_INT8X4 0xc8
-#define FERRY_FORMAT_SNORM_INT16X1 0xc9
-#define FERRY_FORMAT_SNORM_INT16X2 0xca
-#define FERRY_FORMAT_SNORM_INT16X4 0xcb
-#define FERRY_FORMAT_UNORM_INT_101010_2 0x50 /* 4 channels in 32 bits */
-/* Block compression: an element is a block of 4 x 4 texels. Channels: 4; BC4 1, BC5 2, BC6H 3. */
-#define FERRY_FORMAT_BC1_UNORM 0x91
-#define FERRY_FORMAT_BC1_UNORM_SRGB 0x92
-#define FERRY_FORMAT_BC2_UNORM 0x93
-#define FERRY_FORMAT_BC2_UNORM_SRGB 0x94
-#define FERRY_FORMAT_BC3_UNORM 0x95
-#define FERRY_FORMAT_BC3_UNORM_SRGB 0x96
-#define FERRY_FORMAT_BC4_UNORM 0x97
-#define FERRY_FORMAT_BC4_SNORM 0x98
-#define FERRY_FORMAT_BC5_UNORM 0x99
-#define FERRY_FORMAT_BC5_SNORM 0x9a
-#define FERRY_FORMAT_BC6H_UF16 0x9b
-#define FERRY_FORMAT_BC6H_SF16 0x9c
-#define FERRY_FORMAT_BC7_UNORM 0x9d
-#define FERRY_FORMAT_BC7_UNORM_SRGB 0x9e
-/* Video, with FERRY_ARRAY_VIDEO: packed formats are copied whole, planar formats (3 channels) plane by plane, see
- * ferry_array_get_plane. */
-#define FERRY_FORMAT_NV12 0xb0 /* planar 4:2:0, 8 bits */
-#define FERRY_FORMAT_P010 0x9f /* planar 4:2:0, 10 bits */
-#define FERRY_FORMAT_P016 0xa1 /* planar 4:2:0, 16 bits */
-#define FERRY_FORMAT_NV16 0xa2 /* planar 4:2:2, 8 bits */
-#define FERRY_FORMAT_P210 0xa3 /* planar 4:2:2, 10 bits */
-#define FERRY_FORMAT_P216 0xa4 /* planar 4:2:2, 16 bits */
-#define FERRY_FORMAT_YUY2 0xa5 /* packed 4:2:2, 8 bits; 4 channels */
-#define FERRY_FORMAT_Y210 0xa6 /* packed 4:2:2, 10 bits; 2 channels */
-#define FERRY_FORMAT_Y216 0xa7 /* packed 4:2:2, 16 bits; 2 channels */
-#define FERRY_FORMAT_AYUV 0xa8 /* packed 4:4:4, 8 bits; 4 channels */
-#define FERRY_FORMAT_Y410 0xa9 /* packed 4:4:4, 10 bits; 1 channel */
-#define FERRY_FORMAT_Y416 0xb1 /* packed 4:4:4, 12 bits; 4 channels */
-#define FERRY_FORMAT_Y444_PLANAR8 0xb2
-#define FERRY_FORMAT_Y444_PLANAR10 0xb3
-#define FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR 0xb4
-#define FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR 0xb5
-
-#define FERRY_ARRAY_LAYERED 0x01u        /* depth counts layers (CUDA_ARRAY3D_LAYERED) */
-#define FERRY_ARRAY_SURFACE 0x02u        /* surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST) */
-#define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
-#define FERRY_ARRAY_TEXTURE_GATHER 0x08u /* 2D only (CUDA_ARRAY3D_TEXTURE_GATHER) */
-#define FERRY_ARRAY_COLOR_ATTACHMENT 0x20u /* only of imported images (CUDA_ARRAY3D_COLOR_ATTACHMENT) */
-#define FERRY_ARRAY_VIDEO 0x100u           /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
-
-/* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
- * a slice, and so is a face of a cube: its number is z. */
-typedef struct ferry_array_desc {
-    uint32_t struct_size;
-    int32_t format;    /* FERRY_FORMAT_* */
-    uint32_t channels; /* 1, 2 or 4, or the number that the format has */
-    uint32_t flags;    /* FERRY_ARRAY_* */
-    uint64_t width;
-    uint64_t height;
-    uint64_t depth;
-} ferry_array_desc;
-
-/*
- * Creates a CUDA array on `device`: 1D, 2D, 3D, layered or cubemap. Copies take any other CUarray too.
- *
- * ferry identifies the array by its handle. Destroy it with ferry_array_destroy (a mipmapped one with
- * ferry_mipmapped_array_destroy) on the instance that made it. The driver's own call or another instance may destroy it
- * only after this instance is closed: otherwise a later array with the same handle would be read wrongly, or be refused
- * on its device.
- *
- * With FERRY_ARRAY_SURFACE and a format of plain texels (neither compressed nor video), ferry's kernels can read the
- * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
- * first copy by a kernel on, ferry keeps a surface of such an array.
- *
- * An array given to ferry_array_destroy_deferred is reused for an equal description on the same device, once its stream
- * has passed. Its contents are undefined, as in a new array.
- *
- * Blocking:      device, as ferry_device_alloc. If an array is reused, the class is none.
- * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_deferred.
- * Errors:        FERRY_ERROR_FLAGS; _ARRAY_FORMAT for a format that the driver does not have, or a number of channels
- *                that the format does not have; the driver's own for unsupported sizes.
- */
-FERRY_API int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
-                                     struct CUarray_st **array, ferry_error_info *error);
-
-/*
- * Destroys an array.
- *
- * NULL:          `array`.
- * Blocking:      device. The call waits until running work on the device has ended.
- * Ownership:     the array is gone. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_array_destroy_deferred.
- */
-FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_st *array, ferry_error_info *error);
-
-/*
- * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
- * the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal description;
- * ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes) and ferry_close
- * destroy it. The stream must come after all work that uses the array; it may be destroyed at once.
- * Default streams are those of the array's device.
- *
- * NULL:          `array`.
- * Blocking:      driver_lock.
- * Ownership:     the array and its planes are gone. First destroy its texture and surface objects: they would name the
- *                array of its next owner. Graphs that copy from it may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array that another instance or the driver made, for a level,
- *                and for an array already destroyed in this way; _CAPTURE on a stream that is being captured;
- *                _OUT_OF_MEMORY. After an error the array is still the caller's.
- */
-FERRY_API int32_t ferry_array_destroy_deferred(ferry_instance *instance, struct CUarray_st *array,
-                                               struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
- * and at least 1; layers and faces are not halved. `levels` of 0, or above the maximum, creates the maximum number.
- * FERRY_ARRAY_SURFACE means for each level what it means for ferry_array_create. A mipmapped array given to
- * ferry_mipmapped_array_destroy_deferred is reused if the description and the number of levels are equal.
- *
- * Blocking:      device, as ferry_array_create.
- * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
- *                ferry_mipmapped_array_destroy_deferred.
- * Errors:        as ferry_array_create.
- */
-FERRY_API int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
-                                               uint32_t levels, struct CUmipmappedArray_st **mipmapped,
-                                               ferry_error_info *error);
-
-/*
- * Stores level number `level` of a mipmapped array in *array. Copies take it like any other array. Level 0 is the
- * largest.
- *
- * Blocking:      driver_lock.
- * Ownership:     *array belongs to the mipmapped array and ends with it; it must not be destroyed by itself.
- * Errors:        the driver's -1001 if there is no such level.
- */
-FERRY_API int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
-                                                  uint32_t level, struct CUarray_st **array, ferry_error_info *error);
-
-/*
- * Destroys a mipmapped array with all its levels. Takes arrays of ferry_external_memory_create_array too.
- *
- * NULL:          `mipmapped`.
- * Blocking:      device. The call waits until running work on the device has ended.
- * Ownership:     the arrays are gone. Graphs that copy from them may not run any more.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an array given to ferry_mipmapped_array_destroy_deferred.
- */
-FERRY_API int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, struct CUmipmappedArray_st *mipmapped,
-                                                ferry_error_info *error);
-
-/*
- * ferry_array_destroy_deferred for a mipmapped array with all its levels. An array of
- * ferry_external_memory_create_array is never reused: ferry_deferred_trim, a later allocation, ferry_close and the
- * release of its memory destroy it.
- *
- * NULL:          `mipmapped`.
- * Blocking:      driver_lock.
- * Ownership:     as ferry_array_destroy_deferred.
- * Errors:        as ferry_array_destroy_deferred.
- */
-FERRY_API int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instance,
-                                                         struct CUmipmappedArray_st *mipmapped,
-                                                         struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * Stores plane number `plane` of an array in a planar video format in *plane_array. Copies take it like any other
- * array. Luma is plane 0; the chroma planes follow, smaller where the format subsamples them.
- *
- * Blocking:      driver_lock.
- * Ownership:     *plane_array belongs to `array` and ends with it; it must not be destroyed by itself.
- * Errors:        the driver's -1001 if there is no such plane or the format is not planar.
- */
-FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray_st *array, uint32_t plane,
-                                        struct CUarray_st **plane_array, ferry_error_info *error);
-
-/*
- * Fills `desc` from any CUarray. *element_size, unless NULL, is the size of one element in bytes: for block-compressed
- * formats, whose copies count blocks, of a block of 4 x 4 texels; 0 for planar formats, which have no such size.
- *
- * NULL:          `element_size`.
- * Blocking:      driver_lock.
- * Errors:        the driver's own for a handle that is no array, if the driver detects it.
- */
-FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
-                                       uint32_t *element_size, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Pinned pools
- *
- * Pinned host memory in blocks: an allocation takes well below a microsecond. Blocks are freed in stream order; an
- * event keeps a block from reuse until the stream has passed. If a context is lost, or destroyed before the pool,
- * blocks that waited for its streams become free.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* One pool. Opaque, and ferry's own: the driver has no such pool. */
-typedef struct ferry_pinned_pool ferry_pinned_pool;
-
-/* How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or
- * _DEVICE a pool's memory lies on one node; create one pool for each node that matters. */
-typedef struct ferry_pinned_pool_options {
-    uint32_t struct_size;
-    uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
-    int32_t numa;      /* FERRY_NUMA_* */
-    int32_t device;    /* of FERRY_NUMA_DEVICE */
-    int32_t numa_node; /* of FERRY_NUMA_NODE */
-    uint32_t reserved;
-    uint64_t max_size; /* bytes that the pool may hold; 0: no limit */
-} ferry_pinned_pool_options;
-
-/*
- * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
- * _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of them, up to
- * 2 MiB; less near the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE,
- * else for device 0, whatever context is current. That context must not end before the pool.
- *
- * NULL:          `options`.
- * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
- *                _OUT_OF_MEMORY.
- */
-FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
-                                           ferry_pinned_pool **pool, ferry_error_info *error);
-
-/*
- * Destroys a pool and releases its memory.
- *
- * NULL:          `pool`.
- * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned FERRY_ERROR_IN_USE.
- * Blocking:      device. The call waits until the streams have passed the frees, and as ferry_host_free.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
- *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
- *                that the driver did not take back is lost.
- */
-FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *error);
-
-/*
- * Destroys a pool in the order of `stream`, and waits for no work. The instance keeps the pool's memory until the stream
- * has passed, as ferry_host_free_deferred keeps memory. The stream must come after the pool's frees on all streams; it
- * may be destroyed at once. Default streams as for ferry_stream_synchronize.
- *
- * NULL:          `pool`.
- * Thread-safety: as ferry_pinned_pool_destroy.
- * Blocking:      driver_lock.
- * Ownership:     the pool is gone. Its memory is pinned until it is released.
- * Errors:        FERRY_ERROR_IN_USE while blocks are allocated; _CAPTURE on a stream that is being captured;
- *                _OUT_OF_MEMORY. After an error the pool is still the caller's.
- */
-FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, struct CUstream_st *stream,
-                                                     ferry_error_info *error);
-
-/*
- * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
- * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
- * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes. Size 0 is an error.
- *
- * Blocking:      device, if the limit of the pool makes it release free blocks of other sizes, as ferry_host_free. If
- *                the pool only has to grow, the call takes as long as ferry_host_alloc. Otherwise the class is none.
- * Ownership:     *address is the caller's until it is freed, on a stream or not.
- * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
- *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
- */
-FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address,
-                                          ferry_error_info *error);
-
-/*
- * Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this point before
- * using them. A block that was freed on the same stream is reused at once. If the pool is at its limit or cannot grow,
- * `stream` waits for a block that was freed on another stream.
- *
- * Blocking:      device, as ferry_pinned_pool_alloc. The call does not wait for streams. If it makes the stream wait
- *                for a block that is still in use, and does not release or grow, the class is driver_lock.
- * Ownership:     as ferry_pinned_pool_alloc. If the block is freed on another stream, that stream must come after
- *                `stream`.
- * Errors:        as ferry_pinned_pool_alloc, and FERRY_ERROR_CAPTURE for a stream that is being captured.
- */
-FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, struct CUstream_st *stream,
-                                                void **address, ferry_error_info *error);
-
-/*
- * Frees a block that none of the caller's work uses any more. If ferry_pinned_pool_alloc_async made its stream wait for
- * the block, the pool does not reuse the block before that earlier work has ended. May also be called
- * from a host function of a stream.
- *
- * NULL:          `address`.
- * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
- */
-FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *error);
-
-/*
- * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
- * allowed. Default streams as for ferry_stream_synchronize.
- *
- * NULL:          `address`.
- * Blocking:      driver_lock.
- * Ownership:     the block is gone; the stream may be destroyed at once.
- * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
- *                _OUT_OF_MEMORY. After an error the block is still the caller's.
- */
-FERRY_API int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, struct CUstream_st *stream,
-                                               ferry_error_info *error);
-
-/*
- * Releases memory to the system until the pool holds at most `keep` bytes. Memory with a block that is allocated or
- * waits for its stream stays.
- *
- * Blocking:      device, as ferry_host_free, if there is memory to release.
- */
-FERRY_API int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *error);
-
-/* Bytes of a pool: now, and the high-water marks since the pool was created or the marks were reset. In a
- * driver's pool, memory that ferry_device_free has freed still counts as used (CUDA 13.0). */
-typedef struct ferry_pool_stats {
-    uint32_t struct_size;
-    uint32_t reserved;
-    uint64_t reserved_current; /* held by the pool */
-    uint64_t reserved_high;
-    uint64_t used_current; /* allocated, as the pool rounds; in a pinned pool also blocks that wait for streams */
-    uint64_t used_high;
-} ferry_pool_stats;
-
-/*
- * Fills `stats`.
- */
-FERRY_API int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats,
-                                              ferry_error_info *error);
-
-/*
- * Resets both high-water marks to the current values.
- */
-FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Stream-ordered memory
- *
- * Memory from the driver's pools, allocated and freed as work of a stream. ferry_device_info.memory_pools says whether
- * a device has pools, host_memory_pools and host_numa_memory_pools whether pools in host memory work; without them
- * these calls return FERRY_ERROR_UNSUPPORTED. Pools are the driver's own handles: every call takes a CUmemoryPool or
- * cudaMemPool_t of the program's too. Copies and fills take memory of pools like any other.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/*
- * Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from now on
- * may use the memory, and so may work elsewhere after an event. FERRY_DEVICE_UNKNOWN means the stream's own device;
- * with a default stream the device must be named (else _DEVICE). The current context never decides where memory lies.
- * Size 0 gives an address of no bytes, which may be 0.
- *
- * Under capture the allocation becomes part of the graph. Until the graph is launched the driver does not know the
- * address, so copies and fills of it must state kind DEVICE and the device.
- *
- * Blocking:      driver_lock. While a pool grows, the call takes tens of microseconds to milliseconds.
- * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
- * Errors:        the driver's -1002 if it is out of memory.
- */
-FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size,
-                                           struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
-
-/*
- * Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of `stream`. The
- * stream must come after all work that uses the memory. 0 is allowed. Default streams are those of the memory's device.
- * ferry_device_free takes stream-ordered memory too, and waits.
- *
- * Blocking:      driver_lock. For memory of ferry_device_alloc, NVIDIA does not document that the call does not wait
- *                (it did not wait on H200, driver 580). ferry_device_free_deferred never waits for running work.
- * Ownership:     the memory is gone, also for ferry_address_get_info and full checks, from this call on.
- * Errors:        FERRY_ERROR_IMPORTED for memory of another process (ferry_ipc_close_memory); _ADDRESS for an address
- *                that is not the beginning of an allocation or was freed already. Memory of ferry_device_alloc that is
- *                freed twice in stream order is not detected: the process may crash, as with the driver.
- */
-FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
-                                          ferry_error_info *error);
-
-/* Where a pool's memory lies. */
-#define FERRY_LOCATION_UNKNOWN (-1) /* not known; ferry_pool_get_info reports it */
-#define FERRY_LOCATION_DEVICE 0     /* on a device */
-#define FERRY_LOCATION_HOST 1       /* in host memory */
-#define FERRY_LOCATION_HOST_NUMA 2  /* in host memory on a NUMA node */
-
-/* How to create a pool. */
-typedef struct ferry_pool_desc {
-    uint32_t struct_size;
-    int32_t location;      /* FERRY_LOCATION_* */
-    int32_t index;         /* ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST */
-    uint32_t handle_types; /* FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared */
-    uint64_t max_size;     /* bytes; 0: no limit of its own */
-} ferry_pool_desc;
-
-/*
- * Creates a pool. Devices have no access to a pool in host memory before ferry_pool_set_access; without access copies
- * work, but as slowly as with pageable memory. A pool of FERRY_LOCATION_HOST cannot be shared.
- *
- * Blocking:      device. cuMemPoolCreate may wait for the device.
- * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
- *                that does not exist: _INVALID_ARGUMENT, index).
- */
-FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc,
-                                    struct CUmemPoolHandle_st **pool, ferry_error_info *error);
-
-/*
- * Destroys a pool. All of its memory must have been freed: the driver would accept a pool in use, and end the process
- * some time later (CUDA 13.0). If the pool was current for its location, the default pool is current again.
- *
- * NULL:          `pool`.
- * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      device. The call waits until the streams have passed the frees of its memory. If some have not, the
- *                call waits for all work of the current context, of the contexts that ferry uses and of the primary
- *                contexts, so it may wait and then return FERRY_ERROR_IN_USE. Streams of any other context must have
- *                passed their frees before the call.
- * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
- *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
- */
-FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                     ferry_error_info *error);
-
-/*
- * Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in
- * ferry_pool_desc.
- *
- * Values:        `location`: FERRY_LOCATION_*.
- * Blocking:      driver_lock.
- * Ownership:     *pool is the driver's.
- * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
- */
-FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
-                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
-
-/*
- * Stores the current pool of a location in *pool: ferry_device_alloc_async allocates from it. Until another pool is
- * set, it is the default pool. It is the same for the whole process.
- *
- * Values:        `location`: FERRY_LOCATION_*.
- * Blocking:      driver_lock.
- * Ownership:     *pool belongs to its owner as before.
- * Errors:        as ferry_pool_get_default.
- */
-FERRY_API int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index,
-                                         struct CUmemPoolHandle_st **pool, ferry_error_info *error);
-
-/*
- * Makes `pool` the current one of a location, for the whole process. The pool must be of that location.
- *
- * Values:        `location`: FERRY_LOCATION_*.
- * Blocking:      driver_lock.
- * Ownership:     the pool stays the caller's.
- * Errors:        as ferry_pool_get_default; FERRY_ERROR_IMPORTED for a pool of another process.
- */
-FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index,
-                                         struct CUmemPoolHandle_st *pool, ferry_error_info *error);
-
-/*
- * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
- * streams are those of the pool's device; for pools in host memory, of the current context, else of device 0. The host
- * may use the address of memory from a pool in host memory too.
- *
- * Blocking:      driver_lock, as ferry_device_alloc_async.
- * Ownership:     as ferry_device_alloc_async.
- * Errors:        FERRY_ERROR_IMPORTED for a pool of another process, which cannot allocate; the driver's -1002 if it is
- *                out of memory or the pool is at its max_size.
- */
-FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size,
-                                         struct CUstream_st *stream, uint64_t *address, ferry_error_info *error);
-
-/* The facts of one pool. */
-typedef struct ferry_pool_info {
-    uint32_t struct_size;
-    int32_t location;      /* FERRY_LOCATION_* */
-    int32_t index;         /* ordinal of the device, number of the NUMA node, 0, or -1 if the location is unknown */
-    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
-    uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
-    int32_t is_default;    /* 1: the default pool of its location */
-    int32_t is_imported;   /* 1: of another process. It serves only to import memory: it cannot allocate, trim, become
-                          * current or report statistics or attributes */
-    int32_t can_share;     /* 1: ferry_ipc_export_pool may succeed */
-    uint32_t reserved;
-} ferry_pool_info;
-
-/*
- * Fills `info`. The driver does not tell where a pool lies. The location of a pool that ferry did not create, and that
- * is neither the default pool nor the current one of a location, is FERRY_LOCATION_UNKNOWN, with index -1:
- * ferry_address_get_info tells where memory from it lies.
- *
- * Blocking:      driver_lock.
- */
-FERRY_API int32_t ferry_pool_get_info(ferry_instance *instance, struct CUmemPoolHandle_st *pool, ferry_pool_info *info,
-                                      ferry_error_info *error);
-
-/* How a pool keeps and reuses memory. */
-typedef struct ferry_pool_attributes {
-    uint32_t struct_size;
-    int32_t reuse_follow_event_dependencies; /* 1: reuse what another stream freed if an event orders the two streams */
-    int32_t reuse_opportunistic;             /* 1: reuse what another stream freed if that free is already complete */
-    int32_t reuse_internal_dependencies;     /* 1: reuse what another stream freed, and make this stream wait for it */
-    uint64_t release_threshold;              /* bytes kept when a stream, event or context is waited for; at first 0 */
-} ferry_pool_attributes;
-
-/*
- * Fills `attributes`.
- *
- * Blocking:      driver_lock.
- * Errors:        FERRY_ERROR_IMPORTED for a pool of another process.
- */
-FERRY_API int32_t ferry_pool_get_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                            ferry_pool_attributes *attributes, ferry_error_info *error);
-
-/*
- * Sets all attributes; to change some, get all of them first. Attributes beyond the end of a shorter struct keep their
- * values.
- *
- * Blocking:      driver_lock.
- * Errors:        as ferry_pool_get_attributes; FERRY_ERROR_INVALID_ARGUMENT for flags that are neither 0 nor 1. If the
- *                driver refuses an attribute, others may already be set.
- */
-FERRY_API int32_t ferry_pool_set_attributes(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                            const ferry_pool_attributes *attributes, ferry_error_info *error);
-
-/*
- * Fills `stats` with this process's share.
- *
- * Thread-safety: safe; the numbers are read one after the other.
- * Blocking:      driver_lock.
- * Errors:        as ferry_pool_get_attributes.
- */
-FERRY_API int32_t ferry_pool_get_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                       ferry_pool_stats *stats, ferry_error_info *error);
-
-/*
- * Resets both high-water marks to the current values.
- *
- * Blocking:      driver_lock.
- * Errors:        as ferry_pool_get_attributes.
- */
-FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                         ferry_error_info *error);
-
-/*
- * Releases memory that is not allocated, until the pool holds at most `keep` bytes or nothing more can be released.
- *
- * Blocking:      device. cuMemPoolTrimTo may wait for the device.
- * Errors:        as ferry_pool_get_attributes.
- */
-FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep,
-                                  ferry_error_info *error);
-
-#define FERRY_ACCESS_NONE 0
-#define FERRY_ACCESS_READ_WRITE 3
-
-/*
- * Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call waits for
- * the work of ferry's context for `device`; the program must wait for other work on the device itself. Peer access
- * between contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and
- * asks again after setting it. Once for each pool and device, ferry sends data there and back, because on some machines
- * such data was lost without an error. An imported pool is accepted without that test, since nothing can be allocated
- * from it.
- *
- * Values:        `access`: FERRY_ACCESS_*.
- * Blocking:      device. FERRY_ACCESS_NONE waits as ferry_context_synchronize. The first access of a device waits for
- *                running work, and each call takes milliseconds while the driver maps the memory.
- * Errors:        FERRY_ERROR_PEER_ACCESS if `device` cannot access the pool's device, _DATA_LOST if the data was lost:
- *                access is then as before; _DEVICE also for FERRY_ACCESS_NONE on the pool's own device (READ_WRITE
- *                succeeds there); _INVALID_ARGUMENT for other values of `access`.
- */
-FERRY_API int32_t ferry_pool_set_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
-                                        int32_t access, ferry_error_info *error);
-
-/*
- * Sets *access to the access of `device` to memory of `pool`.
- *
- * Values:        `access`: FERRY_ACCESS_*.
- * Blocking:      driver_lock.
- */
-FERRY_API int32_t ferry_pool_get_access(ferry_instance *instance, struct CUmemPoolHandle_st *pool, int32_t device,
-                                        int32_t *access, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Sharing between processes
- *
- * One process exports an object as a handle of 256 bytes and sends the handle to another process: through a pipe, a
- * socket or shared memory. The other process imports it. Both run on one machine with the same driver.
- *
- * What can be shared: memory of ferry_device_alloc (legacy IPC); pools created with a handle type, and memory from
- * them; events created with FERRY_EVENT_INTERPROCESS. Default pools and managed, pinned and array memory cannot be
- * shared. To share host memory, use the system's own means and register the memory in each process. Where the driver
- * shares nothing of a kind, exports and imports return FERRY_ERROR_UNSUPPORTED. The software driver on Windows shares
- * nothing.
- *
- * The processes order their work by shared events. The importer waits for the exporter's event before it uses memory;
- * the exporter waits for the importer's event before it frees the memory. Stream-ordered memory may be exported at
- * once; events order its use. The importer closes first: memory that the exporter has freed may be allocated again
- * and change under the importer, without an error.
- *
- * Imports belong to the instance and are counted; imports still open at ferry_close stay open until their context
- * ends. Importing memory that this process exported returns the original address, and importing a pool or event that
- * this instance exported returns the original handle; closing such an import ends nothing. The driver does not count
- * imports of pools and of memory from pools: if two instances of one process import the same one, the first to close it
- * ends it for both. When a process ends, memory that another one has mapped stays readable.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* What travels between the processes. Opaque, without pointers or alignment. It names process, machine, device, offset
- * and size, and has a checksum. It is no proof of origin: any process that can send one can forge one. */
-#define FERRY_IPC_HANDLE_SIZE 256
-typedef struct ferry_ipc_handle {
-    uint8_t bytes[FERRY_IPC_HANDLE_SIZE];
-} ferry_ipc_handle;
-
-/* The kind of object that a handle names. */
-#define FERRY_IPC_MEMORY 1      /* memory of ferry_device_alloc, cuMemAlloc or cudaMalloc */
-#define FERRY_IPC_POOL 2        /* a pool */
-#define FERRY_IPC_POOL_MEMORY 3 /* an allocation from a pool */
-#define FERRY_IPC_EVENT 4       /* an event */
-
-/* What a handle contains. */
-typedef struct ferry_ipc_info {
-    uint32_t struct_size;
-    int32_t kind;          /* FERRY_IPC_* */
-    int32_t device;        /* its ordinal in this process; -1: not visible here, or not of a device */
-    uint32_t handle_types; /* FERRY_HANDLE_*: with which a pool was exported */
-    uint64_t size;         /* of memory: bytes from the imported address on */
-    uint64_t process;      /* the exporter's process number, in its own namespace */
-    uint8_t device_uuid[16];
-    int32_t is_own; /* 1: this process exported it */
-    uint32_t reserved;
-} ferry_ipc_info;
-
-/*
- * Fills `info` from a handle, without importing it.
- *
- * Errors:        FERRY_ERROR_HANDLE for bytes that are no handle, are cut off or have changed, and for a handle of a
- *                later version.
- */
-FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_handle *handle, ferry_ipc_info *info,
-                                     ferry_error_info *error);
-
-/*
- * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the whole
- * allocation. For memory from a pool, first export the pool through the same instance.
- *
- * Blocking:      driver_lock.
- * Ownership:     the memory stays the caller's and must live until the importer has closed it.
- * Errors:        FERRY_ERROR_ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS; _NOT_SHAREABLE for
- *                other kinds of memory, for memory of a pool that was not exported, and for imported memory.
- */
-FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t address, uint64_t size,
-                                          ferry_ipc_handle *handle, ferry_error_info *error);
-
-/*
- * Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD, *os_handle
- * is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a HANDLE. With
- * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
- *
- * Values:        `handle_type`: FERRY_HANDLE_*, one of them.
- * Blocking:      driver_lock.
- * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
- *                default pool, for a pool without that handle type and for an imported pool.
- */
-FERRY_API int32_t ferry_ipc_export_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint32_t handle_type,
-                                        ferry_ipc_handle *handle, int64_t *os_handle, ferry_error_info *error);
-
-/*
- * Makes a handle for an event created with FERRY_EVENT_INTERPROCESS. For an event of ferry_event_create the handle
- * names the device. For any other event it does not, because the driver does not report the device.
- *
- * Blocking:      driver_lock.
- * Ownership:     the event stays the caller's.
- * Errors:        FERRY_ERROR_NOT_SHAREABLE for other events, and for imported ones.
- */
-FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUevent_st *event, ferry_ipc_handle *handle,
-                                         ferry_error_info *error);
-
-/*
- * Maps memory of another process. *address is the address here of the first exported byte, on the device that the
- * handle names, in the context that ferry uses for that device. Handles into one allocation share one mapping: an
- * allocation that is imported twice has one address, and each import needs its own close. For memory from a pool, first
- * import the pool through the same instance. A handle made by this process, through any instance, maps nothing:
- * *address is the exported address.
- *
- * Blocking:      first_use. The first call for a device retains its primary context. Each call takes tens of
- *                microseconds while the driver maps the memory.
- * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
- * Errors:        FERRY_ERROR_OTHER_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a
- *                handle of a later version, for an offset or size beyond the memory that the driver has mapped, and for
- *                an object that no longer exists (not always detected: only the exporter knows which memory of a pool
- *                exists); _MACHINE for a handle made on another machine; _DEVICE for a device that this process does not
- *                see; _POOL if the pool was not imported. Nothing has been mapped.
- */
-FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_ipc_handle *handle, uint64_t *address,
-                                          ferry_error_info *error);
-
-/*
- * Imports a pool of another process, from its handle and the os_handle that was sent with it. An imported pool serves
- * only to import memory (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
- * ferry_pool_set_access. A second import returns the same pool, needs a second close and does not read os_handle. For a
- * pool that this instance exported, *pool is that pool. A pool that another instance of this process exported is
- * imported like that of another process.
- *
- * Blocking:      first_use. The first call for a device retains its primary context. Each call takes milliseconds.
- * Ownership:     os_handle stays the caller's, who may close it at once. *pool is the caller's until
- *                ferry_ipc_close_pool.
- * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
- */
-FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
-                                        struct CUmemPoolHandle_st **pool, ferry_error_info *error);
-
-/*
- * Imports an event of another process. Streams and calls can wait for it, query it and record it like any other; it has
- * no timing. Each import makes a new event, in the context that ferry uses for the device that the handle names, else
- * in the current context, else in device 0's. For an event that this instance exported, *event is that event.
- *
- * If the exporter dies before its stream has reached the record, the event never completes. A program that must not
- * hang polls with ferry_event_query.
- *
- * Blocking:      first_use. The first call for a device retains its primary context.
- * Ownership:     *event is the caller's until ferry_ipc_close_event.
- * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE for an event of another instance of this process. An
- *                event that its exporter has destroyed, while it still runs, is not detected.
- */
-FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_ipc_handle *handle,
-                                         struct CUevent_st **event, ferry_error_info *error);
-
-/*
- * Closes one import of memory; `address` is the imported address, or any within the memory. The last close unmaps it.
- * Memory of a pool is unmapped in the order of `stream`, as by ferry_device_free_async: that stream must come after all
- * use of any of the imports. Other memory is unmapped once running work on the device has ended; `stream` is then not
- * read. 0 is allowed.
- *
- * Blocking:      device, if this is the last close of memory that is not from a pool: the call waits until running work
- *                on the device has ended. Otherwise driver_lock.
- * Ownership:     the import is gone; the memory is still the exporter's.
- * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE for memory of a pool
- *                and a stream that is being captured.
- */
-FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
-                                         ferry_error_info *error);
-
-/*
- * ferry_ipc_close_memory, always in the order of `stream`, and waits for no work. The stream must come after all use of
- * any of the imports; it may be destroyed at once. Memory that is not from a pool stays mapped until the stream has
- * passed and ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes; not an
- * import) or ferry_close unmaps it. Until then the exporter's memory stays allocated, even if the exporter has freed it.
- * `stream` is not read if this is not the last close. Default streams are those of the memory's device. 0 is allowed.
- *
- * Blocking:      driver_lock.
- * Ownership:     the import is gone; the memory is still the exporter's.
- * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE on a stream that is
- *                being captured; _OUT_OF_MEMORY. After an error the import is still open.
- */
-FERRY_API int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address,
-                                                  struct CUstream_st *stream, ferry_error_info *error);
-
-/*
- * Closes one import of a pool. The last close destroys the imported pool.
- *
- * NULL:          `pool`.
- * Blocking:      device. cuMemPoolDestroy may wait for the device.
- * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
- *                imported, also through another instance of this process, and possibly until the stream has passed the
- *                close of such memory.
- */
-FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
-                                       ferry_error_info *error);
-
-/*
- * Closes one import of an event.
- *
- * NULL:          `event`.
- * Thread-safety: safe; no other call may be using the event.
- * Blocking:      driver_lock.
- * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
- */
-FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Peers
- *
- * A copy between two devices needs none of this. With peer access the bytes take the link between the devices instead
- * of a detour through the host. Access has a direction: `device` reaches the memory of `peer`.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* The result of sending data through a pair of devices. */
-#define FERRY_PROBE_NOT_RUN 0
-#define FERRY_PROBE_PASSED 1
-#define FERRY_PROBE_FAILED 2 /* the driver reports access, but bytes do not arrive: the pair counts as having none */
-
-/* One ordered pair of devices. */
-typedef struct ferry_peer_info {
-    uint32_t struct_size;
-    int32_t device;
-    int32_t peer;
-    int32_t can_access; /* 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed */
-    int32_t driver_can_access; /* 1: the driver reports access */
-    int32_t probe;             /* FERRY_PROBE_*: in this instance */
-    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 if it is not reported */
-    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
-    int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
-    uint32_t reserved;
-    /* From ferry_peer_calibrate in this instance, or from a profile that was loaded; 0: not measured. */
-    uint32_t direct_mb_per_s;    /* MB/s of copies from `device` to `peer` with access */
-    uint32_t bounce_mb_per_s;    /* likewise, by the driver without access */
-    uint32_t relay_mb_per_s;     /* likewise, by FERRY_ROUTE_RELAYED */
-    uint32_t relay_fixed_ns;     /* the time of FERRY_ROUTE_RELAYED without the bytes */
-    uint32_t direct_fixed_ns;    /* the time of copies with access without the bytes */
-    uint32_t link_to_mb_per_s;   /* MB/s from pinned memory to `peer` by `device` as a helper: FERRY_COPY_MULTILINK */
-    uint32_t link_from_mb_per_s; /* likewise, from `peer` to pinned memory */
-} ferry_peer_info;
-
-/*
- * Fills `info` for access by `device` to the memory of `peer`. Runs no probe.
- *
- * Blocking:      driver_lock.
- * Errors:        FERRY_ERROR_DEVICE also for a device and itself.
- */
-FERRY_API int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info,
-                                      ferry_error_info *error);
-
-/*
- * Tests whether bytes arrive when `device` accesses the memory of `peer`: some machines report peer access and move
- * nothing. Reads 64 KiB from the peer, writes as much to it and compares, in a context made for this on `device`. The
- * result says nothing about `peer` accessing `device`. The test runs once per ordered pair and instance; later calls
- * return the first result. Access between other contexts is unchanged.
- *
- * Blocking:      device. The first call for a pair of devices creates contexts, as ferry_context_create and
- *                ferry_context_retain_primary, and frees memory, as ferry_device_free. Later calls for the pair are
- *                driver_lock.
- * Errors:        FERRY_ERROR_PEER_ACCESS: the driver reports no access; _DATA_LOST: the data was lost;
- *                _DEVICE also for a device and itself; _OUT_OF_MEMORY. After an error of the driver's own no result is
- *                kept.
- */
-FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
-
-/*
- * Gives `device` access to the memory of `peer`, between the contexts that ferry uses for the two. The first time, test
- * data is then sent between these contexts, and the access is taken back if the data is lost. Access belongs to that
- * pair of contexts, not to the instance, and is not counted: it lasts until any code in the process disables it or one
- * of the contexts ends. ferry_close leaves it. After ferry_context_adopt call again. Access that is already enabled is
- * a success.
- *
- * Blocking:      device, as ferry_peer_probe. Also waits while the driver maps the peer's memory.
- * Errors:        as ferry_peer_probe.
- */
-FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
-
-/*
- * Undoes ferry_peer_enable. Access that is not enabled is a success. Later copies between the two still work; graphs
- * and prepared batches made while there was access may not be launched any more.
- *
- * Thread-safety: safe. Copies between the two that other threads enqueue meanwhile may fail, and their context may be
- *                lost.
- * Blocking:      device. The call waits until the work of both contexts has ended, which the driver's own call does not
- *                wait for. Breaks a capture in either context.
- * Errors:        FERRY_ERROR_DEVICE also for a device and itself. After an error access is as before.
- */
-FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
-
-/*
- * Runs ferry_peer_probe, then measures copies from `device` to `peer` in each way that serves them: with access, if the
- * probe passes; by the driver without access; and by FERRY_ROUTE_RELAYED. With access also copies between pinned memory
- * and `peer` that `device` makes over its own link, as a helper of FERRY_COPY_MULTILINK. ferry_peer_get_info reports
- * the rates. With them ferry plans copies from `device` to `peer` until this pair is calibrated again, a profile that
- * has the pair is loaded, or ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
- * With FERRY_KERNELS_NONE the links are not measured.
- *
- * Thread-safety: safe; two calibrations at once on one machine disturb each other.
- * Blocking:      device. The call takes two seconds at most on GPUs that are otherwise idle.
- * Ownership:     takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that is
- *                more; 40 MiB of pinned memory; and a context on each device, with streams and events. All of it is
- *                released. The rates are the instance's.
- * Errors:        FERRY_ERROR_DEVICE also for a device and itself; _OUT_OF_MEMORY; _UNSUPPORTED for a driver without
- *                streams or events; late errors of earlier work. No access is no error. After an error the rates are
- *                unchanged.
- */
-FERRY_API int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);
-
-/* The devices whose host links copies of another device may take. */
-typedef struct ferry_multilink_options {
-    uint32_t struct_size;
-    /* The maximum number of SMs that a copy of pinned memory may use on each helper. 0: as many as are useful, which is
-       also the limit: 24 for copies to the device, 16 for copies to the host. For pageable memory, max_sms of the
-       copy's options counts on each device. */
-    uint32_t max_sms;
-    const int32_t *helpers; /* `helper_count` elements: devices, read during the call */
-    uint32_t helper_count;  /* at most 29; 0: as without options */
-    uint32_t reserved;      /* 0 */
-} ferry_multilink_options;
-
-/*
- * Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each
- * helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as
- * a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that
- * is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first.
- * Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and
- * enlarges the staging buffer of `device`, for pageable memory, which takes at most four links. With
- * ferry_options.submit threads and buffer stay as they are.
- *
- * Each helper gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to which all
- * contexts that ferry uses for these devices have access gains by it. After ferry_context_adopt for `device` other
- * helpers cannot be set while the instance is open.
- *
- * If the context of a helper dies while it holds a chunk, the copy fails: its stream and context report
- * CUDA_ERROR_LAUNCH_FAILED some seconds later. A helper's kernel may start after the copy has ended: end the context
- * of `device` by ferry_context_destroy, which waits for that, not by the driver's call.
- *
- * NULL:          `options`.
- * Blocking:      device, as ferry_peer_enable. The call also loads kernels and allocates memory.
- * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
- *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
- *                _PEER_ACCESS, _DATA_LOST with FERRY_FIELD_HELPERS: a helper has no access, lost data, or atomics do
- *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
- *                _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad
- *                one keep their access.
- */
-FERRY_API int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,
-                                      ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Memory and semaphores of graphics APIs
- *
- * Vulkan, Direct3D 12 and Direct3D 11 export their memory and semaphores as handles of the operating system. Imported
- * memory becomes addresses and arrays, which copies, fills and batches take like any other. Semaphores order streams
- * and graphics queues. Find the device first: ferry_device_find. ferry_vulkan.hpp does all this for Vulkan's objects,
- * and docs/graphics.md has the rules. Run with Vulkan on Linux; the types for Windows and Direct3D were only compiled.
- *
- * While a stream waits for a value that this thread has yet to signal or submit, every call that waits for running work
- * on the device does not return: frees, imports, releases, the first copy by a kernel (FERRY_STAGING_AT_OPEN avoids
- * that), ferry_close. The driver may also hold such a call's lock against other threads.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* The type of a handle of memory; the values are CUexternalMemoryHandleType's. */
-#define FERRY_EXTERNAL_OPAQUE_FD 1          /* Vulkan on Linux: a file descriptor */
-#define FERRY_EXTERNAL_OPAQUE_WIN32 2       /* Vulkan on Windows: an NT handle, or a name */
-#define FERRY_EXTERNAL_OPAQUE_WIN32_KMT 3   /* the same: a KMT handle */
-#define FERRY_EXTERNAL_D3D12_HEAP 4         /* an NT handle, or a name */
-#define FERRY_EXTERNAL_D3D12_RESOURCE 5     /* the same; always dedicated, the flag need not be set */
-#define FERRY_EXTERNAL_D3D11_RESOURCE 6     /* the same */
-#define FERRY_EXTERNAL_D3D11_RESOURCE_KMT 7 /* a KMT handle; else the same */
-
-/* The memory holds one buffer or image alone: VkMemoryDedicatedAllocateInfo, and resources of D3D12 and D3D11. */
-#define FERRY_EXTERNAL_DEDICATED 1u
-
-/* Memory that another API has exported. */
-typedef struct ferry_external_memory_desc {
-    uint32_t struct_size;
-    int32_t device;      /* on which the other API allocated it */
-    int32_t handle_type; /* FERRY_EXTERNAL_* */
-    uint32_t flags;      /* FERRY_EXTERNAL_DEDICATED */
-    int64_t handle;      /* a file descriptor or a handle; 0 with a name */
-    const void *name;    /* NULL, or the zero-terminated UTF-16 name of a Windows object */
-    uint64_t size;       /* bytes of the whole allocation: VkMemoryAllocateInfo.allocationSize, not a buffer's size */
-} ferry_external_memory_desc;
-
-/*
- * Imports memory. ferry_external_memory_get_address and ferry_external_memory_create_array make places of it.
- *
- * Blocking:      device, as ferry_device_alloc.
- * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
- *                ferry_external_memory_release_deferred. It keeps the other API's memory alive. On success a file
- *                descriptor is closed. A Windows handle stays the caller's, who may close it at once. After an error
- *                the handle is as before, and the caller's, whatever the driver does with it.
- * Errors:        FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0, or a name beside a
- *                handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or handle that
- *                is not open, or that the driver does not take for memory: `limit` is then the driver's result;
- *                _OUT_OF_BOUNDS for a size beyond the allocation (of a D3D resource this is not detected); _FLAGS;
- *                _OUT_OF_MEMORY also if the process has no descriptor left. `error` names the field. NVIDIA's driver
- *                takes the descriptor of a semaphore for memory (CUDA 13.0, Linux); nothing detects that.
- */
-FERRY_API int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_external_memory_desc *desc,
-                                               struct CUextMemory_st **memory, ferry_error_info *error);
-
-/*
- * Stores the address of imported memory at `offset`, and checks that `size` bytes, or none, follow it. A buffer begins
- * at the offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
- *
- * Ownership:     the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
- * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for a part that is not
- *                within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
- */
-FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                    uint64_t offset, uint64_t size, uint64_t *address,
-                                                    ferry_error_info *error);
-
-/*
- * Stores a mipmapped array whose texels are those of an image of the other API in its optimal layout. The image was
- * bound at `offset`; `desc` describes its level 0, and it has `levels` levels (0: 1). Copies take the arrays of
- * ferry_mipmapped_array_get_level. Each call makes a new array. A plain 2D image has depth 0, an image with layers has
- * FERRY_ARRAY_LAYERED. State FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is
- * rendered to.
- *
- * Blocking:      device, as ferry_device_alloc.
- * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
- *                ferry_mipmapped_array_destroy_deferred end it alone before that, for an allocation in which images come
- *                and go. The memory and its other arrays live on.
- * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for texels beyond the
- *                imported size; _FLAGS; _ARRAY_FORMAT; the driver's own for an image that it cannot map so.
- */
-FERRY_API int32_t ferry_external_memory_create_array(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                     uint64_t offset, const ferry_array_desc *desc, uint32_t levels,
-                                                     struct CUmipmappedArray_st **mipmapped, ferry_error_info *error);
-
-/*
- * Releases imported memory, with all addresses and arrays that were made of it, also arrays given to
- * ferry_mipmapped_array_destroy_deferred. The other API's own memory lives on until that API frees it.
- *
- * NULL:          `memory`.
- * Blocking:      device. The call waits until running work on the device has ended.
- * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already. After an error of
- *                the driver's own some of its arrays may be gone: only release it again.
- */
-FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                ferry_error_info *error);
-
-/*
- * Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all work that
- * uses the memory; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim, a later allocation of
- * ferry's own on the device (ferry_device_alloc and the like, see ferry_options.deferred_bytes; not an import) and
- * ferry_close free it. Until then the other API's memory stays allocated, even if that API has freed it: a program that
- * allocates nothing by ferry must call ferry_deferred_trim. Default streams are those of the memory's
- * device.
- *
- * NULL:          `memory`.
- * Blocking:      driver_lock.
- * Ownership:     the memory and all that was made of it are gone.
- * Errors:        FERRY_ERROR_HANDLE as ferry_external_memory_release; _CAPTURE on a stream that is being captured;
- *                _OUT_OF_MEMORY. After an error the memory is still the caller's.
- */
-FERRY_API int32_t ferry_external_memory_release_deferred(ferry_instance *instance, struct CUextMemory_st *memory,
-                                                         struct CUstream_st *stream, ferry_error_info *error);
-
-/* The type of a handle of a semaphore; the values are CUexternalSemaphoreHandleType's. */
-#define FERRY_SEMAPHORE_OPAQUE_FD 1        /* a binary semaphore of Vulkan on Linux: a file descriptor */
-#define FERRY_SEMAPHORE_OPAQUE_WIN32 2     /* the same on Windows: an NT handle, or a name */
-#define FERRY_SEMAPHORE_OPAQUE_WIN32_KMT 3 /* the same: a KMT handle */
-#define FERRY_SEMAPHORE_D3D12_FENCE 4
-#define FERRY_SEMAPHORE_D3D11_FENCE 5
-#define FERRY_SEMAPHORE_D3D11_KEYED_MUTEX 7
-#define FERRY_SEMAPHORE_D3D11_KEYED_MUTEX_KMT 8
-#define FERRY_SEMAPHORE_TIMELINE_FD 9     /* a timeline semaphore of Vulkan on Linux: a file descriptor */
-#define FERRY_SEMAPHORE_TIMELINE_WIN32 10 /* the same on Windows: an NT handle, or a name */
-
-/* A semaphore or fence that another API has exported. */
-typedef struct ferry_external_semaphore_desc {
-    uint32_t struct_size;
-    int32_t device;
-    int32_t handle_type; /* FERRY_SEMAPHORE_* */
-    uint32_t reserved;
-    int64_t handle;   /* a file descriptor or a handle; 0 with a name */
-    const void *name; /* NULL, or the zero-terminated UTF-16 name of a Windows object */
-} ferry_external_semaphore_desc;
-
-/*
- * Imports a semaphore. The driver believes what `handle_type` says (CUDA 13.0): a timeline semaphore imported as a
- * binary one, or memory imported as a semaphore, is not detected.
- *
- * Blocking:      first_use. The first call for a device retains its primary context.
- * Ownership:     *semaphore, a CUexternalSemaphore, is the caller's until ferry_external_semaphore_release or
- *                ferry_external_semaphore_release_deferred. The handle's ownership is as in ferry_external_memory_import.
- * Errors:        as ferry_external_memory_import; FERRY_ERROR_RESERVED.
- */
-FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
-                                                  struct CUextSemaphore_st **semaphore, ferry_error_info *error);
-
-/*
- * Signals a semaphore once the earlier work on `stream` is complete: a timeline semaphore or fence gets `value`, which
- * must be above its present one; a keyed mutex is released with the key `value`; a binary semaphore has no value. In a
- * graph the same value is signalled at each launch. Default streams are those of the semaphore's device.
- *
- * Blocking:      driver_lock.
- * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
- */
-FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                        uint64_t value, struct CUstream_st *stream,
-                                                        ferry_error_info *error);
-
-/*
- * Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`; until a
- * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds (UINT32_MAX: for ever); or until
- * a binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
- * binary semaphore before this call; of a timeline semaphore it may come later. Default streams are those of the
- * semaphore's device.
- *
- * Blocking:      driver_lock.
- * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
- */
-FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                      uint64_t value, uint32_t timeout_ms, struct CUstream_st *stream,
-                                                      ferry_error_info *error);
-
-/*
- * Releases an imported semaphore. Its signals and waits must have completed.
- *
- * NULL:          `semaphore`.
- * Blocking:      driver_lock.
- * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
- */
-FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore,
-                                                   ferry_error_info *error);
-
-/*
- * Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after all its
- * signals and waits; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim and ferry_close
- * release the semaphore, and so does an allocation that frees what deferred frees keep on the device. A semaphore takes
- * no bytes: ferry_deferred_trim releases it whatever `keep` is. Default streams are those of the
- * semaphore's device.
- *
- * NULL:          `semaphore`.
- * Blocking:      driver_lock.
- * Ownership:     the semaphore is gone.
- * Errors:        FERRY_ERROR_HANDLE as ferry_external_semaphore_release; _CAPTURE on a stream that is being captured;
- *                _OUT_OF_MEMORY. After an error the semaphore is still the caller's.
- */
-FERRY_API int32_t ferry_external_semaphore_release_deferred(ferry_instance *instance,
-                                                            struct CUextSemaphore_st *semaphore,
-                                                            struct CUstream_st *stream, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Staging
- *
- * Copies between pageable memory and a device (FERRY_ROUTE_STAGED) use a kernel in their stream, or copies on the
- * stream in its place. These exchange data with CPU threads through pinned staging buffers: see staging in
- * ferry_options, and docs/staging.md.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/* The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it
- * runs. */
-typedef struct ferry_staging_info {
-    uint32_t struct_size;
-    uint32_t threads;      /* ferry's own; 0 until staging is prepared or first used. With submit: those it started */
-    uint32_t busy_threads; /* moving bytes now, including helping callers and the program's threads */
-    uint32_t copies_in_flight;
-    uint64_t staging_bytes;   /* pinned for the staging buffers of all devices */
-    uint64_t bytes_in_flight; /* of copies in flight: bytes that have not arrived yet */
-} ferry_staging_info;
-
-/*
- * Fills `info`.
- *
- * Blocking:      none. The time grows with the number of copies in flight.
- */
-FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info, ferry_error_info *error);
-
-/*
- * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
- * context (the current one if it belongs to the device), threads, and the pinned staging buffer. Whatever exists
- * already stays. After this, no staged copy in that context waits for them. May be called on any thread, also beside
- * copies.
- *
- * Blocking:      device. The first call for a device waits until running work in the context has ended, and takes some
- *                milliseconds. Later calls are driver_lock.
- * Ownership:     the instance's; ferry_staging_trim releases the memory.
- * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
- *                takes no kernels.
- */
-FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device, ferry_error_info *error);
-
-/*
- * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
- * no copy or graph needs. Also releases the slots of relayed copies that are complete. The next copy pins it again.
- * Threads stay.
- *
- * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.
- * Errors:        the driver's own: memory that it does not take back stays in use.
- */
-FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info *error);
-
-/* ---------------------------------------------------------------------------------------------------------------
- * Profiles
- *
- * ferry chooses a route by predicted times from a profile of the device: the measured times of each kind of copy. A
- * measured profile is built in for Hopper devices and for the software driver, and a cautious guess for all others.
- * Another can be measured on this machine and kept as text for the program's next start. A profile changes the route
- * and the speed of a copy, never the bytes that arrive.
- * ------------------------------------------------------------------------------------------------------------ */
-
-/*
- * Measures `device`. ferry plans with the result until the next calibration or ferry_profile_load, or until
- * ferry_close. Copies between devices are not measured: see ferry_peer_calibrate, whose rates stay. Other work on the
- * device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never
- * calibrates by itself. With FERRY_KERNELS_NONE no kernels are measured.
- *
- * Thread-safety: safe; two calibrations at once on one machine disturb each other.
- * Blocking:      device. The call takes two seconds at most on a GPU that is otherwise idle.
- * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much, at
- *                most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it
- *                is released. Anything that ferry_staging_prepare would create stays, unless the options exclude
- *                staging. The profile is the instance's.
- * Errors:        FERRY_ERROR_OUT_OF_MEMORY; late errors of earlier work. After an error the profile is unchanged.
- */
-FERRY_API int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *error);
-
-/*
- * Writes the profile of `device`, also the built-in one, to `buffer`: text of a few kilobytes in ASCII, lines ended by
- * '\n', with an ending zero. `needed`, unless NULL, receives its size in bytes with that zero, also if the text does not
- * fit; to ask only for the size, pass a NULL `buffer` of size 0. A buffer that is too small is an error
- * (FERRY_ERROR_INVALID_ARGUMENT), and nothing is written to it.
- *
- * The text can be loaded on any device of the same name, number of SMs and compute capability with the same driver
- * version, so also on the equal devices of one machine. It has a line for each pair that was measured and begins at such
- * a device, with the PCI addresses of both. ferry does not detect that a device has moved to another link: calibrate it
- * again. To return to the built-in profile later, save it first.
- *
- * NULL:          `buffer`, `needed`.
- * Values:        `buffer`: `size` bytes.
- */
-FERRY_API int32_t ferry_profile_save(ferry_instance *instance, int32_t device, char *buffer, uint64_t size,
-                                     uint64_t *needed, ferry_error_info *error);
-
-/*
- * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
- * Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. Pairs are skipped if one
- * of their devices is not here, or if the profile does not fit the first. `size` is the length of the text in bytes,
- * with or without an ending zero.
- *
- * Values:        `text`: `size` bytes.
- * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
- *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
- * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
- *                FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version; else
- *                FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After
- *                an error the profiles are unchanged.
- */
-FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
-                                     ferry_error_info *error);
 
 #ifdef __cplusplus
 }

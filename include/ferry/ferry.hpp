@@ -1,6 +1,6 @@
 /*
  * ferry for C++17 and later: owners, typed views, and copies that take their sizes from the views. This layer is
- * header-only and calls only the functions of ferry.h. ferry.h documents what each call does, when the call blocks and
+ * header-only and calls only the functions of the C headers. They document what each call does, when the call blocks and
  * what the call refuses.
  *
  *     ferry::instance gpu = ferry::instance::open().or_throw();
@@ -50,6 +50,10 @@
 #include <utility>
 
 #include "ferry.h"
+#include "ferry_devices.h"
+#include "ferry_external.h"
+#include "ferry_ipc.h"
+#include "ferry_memory.h"
 
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define FERRY_HAS_EXCEPTIONS 1

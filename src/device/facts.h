@@ -3,6 +3,7 @@
 
 #include "base/status.h"
 #include "driver/table.h"
+#include "ferry/ferry_devices.h"
 
 namespace ferry {
 

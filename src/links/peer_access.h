@@ -7,6 +7,7 @@
 
 #include "base/host.h"
 #include "device/contexts.h"
+#include "ferry/ferry_devices.h"
 #include "plan/profile.h"
 
 namespace ferry {

@@ -10,6 +10,7 @@
 
 #include "base/chain.h"
 #include "device/context_name.h"
+#include "ferry/ferry_memory.h"
 #include "memory/external.h"
 #include "memory/ipc_memory.h"
 #include "memory/pinned.h"

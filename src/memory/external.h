@@ -9,6 +9,7 @@
 
 #include "base/growing.h"
 #include "device/context_name.h"
+#include "ferry/ferry_external.h"
 #include "memory/surfaces.h"
 
 namespace ferry {

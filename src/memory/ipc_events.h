@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "base/growing.h"
+#include "ferry/ferry_ipc.h"
 #include "memory/ipc_process.h"
 
 namespace ferry {

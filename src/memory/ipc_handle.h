@@ -4,6 +4,7 @@
 #include <bit>
 
 #include "base/status.h"
+#include "ferry/ferry_ipc.h"
 #include "system/process.h"
 
 namespace ferry {

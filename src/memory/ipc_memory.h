@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "base/growing.h"
+#include "ferry/ferry_ipc.h"
 #include "memory/ipc_process.h"
 #include "memory/pools.h"
 

@@ -5,6 +5,7 @@
 #include "device/capture_mode.h"
 #include "device/contexts.h"
 #include "driver/result.h"
+#include "ferry/ferry_ipc.h"
 #include "memory/ipc_handle.h"
 
 namespace ferry {

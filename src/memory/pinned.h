@@ -4,6 +4,7 @@
 #pragma once
 
 #include "device/facts.h"
+#include "ferry/ferry_memory.h"
 #include "memory/host_ranges.h"
 #include "system/pages.h"
 

@@ -6,6 +6,7 @@
 // for a host function of the program, and the host function may free a block.
 #pragma once
 
+#include "ferry/ferry_memory.h"
 #include "memory/pinned_waits.h"
 
 namespace ferry {

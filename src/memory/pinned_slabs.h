@@ -10,6 +10,7 @@
 #include "base/chain.h"
 #include "base/growing.h"
 #include "device/context_name.h"
+#include "ferry/ferry_memory.h"
 #include "memory/block_class.h"
 #include "memory/pinned.h"
 

@@ -7,6 +7,7 @@
 
 #include "base/growing.h"
 #include "device/contexts.h"
+#include "ferry/ferry_memory.h"
 
 namespace ferry {
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "device/facts.h"
+#include "ferry/ferry_devices.h"
 
 namespace ferry {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/function_ref.h"
+#include "ferry/ferry_devices.h"
 #include "plan/profile.h"
 
 namespace ferry {

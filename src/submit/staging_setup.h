@@ -2,6 +2,7 @@
 // the options.
 #pragma once
 
+#include "ferry/ferry_devices.h"
 #include "submit/instance.h"
 
 namespace ferry {

@@ -2,7 +2,7 @@
 """Compares docs/cuda-to-ferry.md with the toolkit's headers and the tests: every copy and fill has a row, and every row
 has a test.
 
-cuda_table.py DOCUMENT FERRY_H TOOLKIT_INCLUDE TEST_SOURCE...
+cuda_table.py DOCUMENT FOLDER_OF_HEADERS TOOLKIT_INCLUDE TEST_SOURCE...
 
 A row is a line of a table whose first cell begins with a function's name in backticks and whose last one is its test,
 whose name begins with that function's. A test may itself be a row of a table: {"cuMemcpy_is_ferry_copy_bytes", …}.
@@ -36,7 +36,7 @@ def rows_of(document):
             yield function.group(1), cells[-1].strip("`")
 
 
-def main(document, ferry_header, include, *sources):
+def main(document, folder, include, *sources):
     text = Path(document).read_text()
     rows = list(rows_of(text))
     code = {Path(source): Path(source).read_text() for source in sources}
@@ -53,9 +53,9 @@ def main(document, ferry_header, include, *sources):
     problems.extend(f"no row names the test {test}" for test in tests if test not in named)
     problems.extend(f"two rows name {test}" for test in sorted(set(named)) if named.count(test) > 1)
 
-    known = set(re.findall(r"\b(?:ferry|FERRY)_\w+", Path(ferry_header).read_text()))
+    known = set(re.findall(r"\b(?:ferry|FERRY)_\w+", "".join(header.read_text() for header in Path(folder).glob("*.h"))))
     used = set(re.findall(r"\b(?:ferry|FERRY)_\w*[a-zA-Z0-9]\b", text))
-    problems.extend(f"ferry.h has no {name}" for name in sorted(used - known))
+    problems.extend(f"no header has {name}" for name in sorted(used - known))
 
     if not include:
         print("the CUDA headers are not compared: -Dtoolkit_include names none", *problems, sep="\n")

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""ferry.json and ferry.ffi.h are what the header says and the library does:
-description.py HEADER DESCRIPTION DECLARATIONS SHARED_LIBRARY CC...
+"""ferry.json and ferry.ffi.h are what the headers say and the library does:
+description.py FOLDER_OF_HEADERS DESCRIPTION DECLARATIONS SHARED_LIBRARY CC...
 
-The C compiler finds the same constants, structs, fields, offsets and types in the header. Every value is described: flags
+The C compiler finds the same constants, structs, fields, offsets and types in the headers. Every value is described: flags
 and constants have their group, arrays their length. Every function is called with NULL for each pointer in turn. It
 refuses a NULL exactly where the description says so. If cffi is installed, it reads the declarations, and finds the same
 values and sizes.
@@ -18,10 +18,11 @@ from pathlib import Path
 import exports
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+import c_headers  # noqa: E402
 from labels import BLOCKING, blocking_class  # noqa: E402
 
-header, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
-settings = Path(header).with_name("ferry_software.h")  # its constants and structs are described too; includes the header
+folder, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
+settings = Path(folder) / c_headers.OF_THE_SOFTWARE_DRIVER  # its constants and structs are described too
 with open(description_file, encoding="utf-8") as file:
     description = json.load(file)
 library = ctypes.CDLL(library_file)
@@ -38,11 +39,11 @@ def check(condition, *told):
         problems.append(" ".join(map(str, told)))
 
 
-# ---- The header, as a C compiler reads it
+# ---- The headers, as a C compiler reads them
 
 
 def compile_c(*options, source=""):
-    return subprocess.run([*compiler, "-x", "c", "-std=gnu11", *options, "-"], input=f'#include "{settings}"\n{source}',
+    return subprocess.run([*compiler, "-x", "c", "-std=gnu11", *options, "-"], input=f'#include "{folder}/ferry_all.h"\n{source}',
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False).stdout
 
 
@@ -77,7 +78,7 @@ def statements():
 
 
 check(not (complaint := compile_c("-fsyntax-only", source="\n".join(statements()))), "the compiler says:\n", complaint)
-text = Path(header).read_text(encoding="utf-8")
+text = c_headers.text_of(c_headers.headers_of_ferry(folder))
 check({one["name"] for one in description["functions"]} == exports.declared_in_header(text), "functions are missing")
 defined = set(re.findall(r"^#define (FERRY_\w+) .", compile_c("-E", "-dM"), flags=re.M)) - {"FERRY_API"}
 check(set(constants) == defined, "constants are missing or none:", *set(constants) ^ defined)

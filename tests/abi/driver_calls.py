@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Checks that docs/driver-calls.txt has one entry for each function of ferry.h, and names only driver functions that
-ferry knows: driver_calls.py DOCS HEADER SYMBOLS
+"""Checks that docs/driver-calls.txt has one entry for each function of ferry, and names only driver functions that
+ferry knows: driver_calls.py DOCS FOLDER_OF_HEADERS SYMBOLS
 
 The script also checks itself: it alters the file, and must find each problem.
 """
@@ -8,12 +8,13 @@ import re
 import sys
 from pathlib import Path
 
-docs, header, symbols = sys.argv[1:]
+docs, folder, symbols = sys.argv[1:]
 sys.path.insert(0, docs)
+import c_headers  # noqa: E402
 import driver_calls  # noqa: E402
 
 text = driver_calls.FILE.read_text(encoding="utf-8")
-functions = re.findall(r"^FERRY_API\b[^(]*?(\w+)\(", Path(header).read_text(encoding="utf-8"), flags=re.M)
+functions = re.findall(r"^FERRY_API\b[^(]*?(\w+)\(", c_headers.text_of(c_headers.headers_of_ferry(folder)), flags=re.M)
 entry_points = set(re.findall(r"\bcu[A-Z]\w+", Path(symbols).read_text(encoding="utf-8")))
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""Checks that the constants in Python examples have the values of the header: example_constants.py HEADER FOLDER"""
+"""Checks that the constants in Python examples have the values of the headers: example_constants.py FOLDER_OF_HEADERS FOLDER"""
 import ast
 import re
 import sys
 from pathlib import Path
 
+headers = "".join(file.read_text() for file in Path(sys.argv[1]).glob("*.h"))
 number = r"-?(?:0x[0-9a-fA-F]+|\d+)"
-defines = re.findall(rf"^#define (FERRY_\w+) \(?({number})u?\b", Path(sys.argv[1]).read_text(), re.MULTILINE)
-header = {name: int(value, 0) for name, value in defines}
+defines = re.findall(rf"^#define (FERRY_\w+) \(?({number})u?\b", headers, re.MULTILINE)
+values = {name: int(value, 0) for name, value in defines}
 
 
 def constants(source):
@@ -24,8 +25,8 @@ count = 0
 for example in sorted(Path(sys.argv[2]).glob("*.py")):
     for name, value in constants(example.read_text()):
         count += 1
-        if header.get(name) != value:
-            sys.exit(f"{example.name}: {name} is {value}, but {header.get(name)} in the header")
+        if values.get(name) != value:
+            sys.exit(f"{example.name}: {name} is {value}, but {values.get(name)} in the headers")
 if not count:
     sys.exit("no constants found")
-print(count, "constants match the header")
+print(count, "constants match the headers")

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""Checks that header, version script, shared and static library have exactly the same functions. The static library
+"""Checks that the headers, the version script, the shared and the static library have exactly the same functions. The static library
 must hide them from other parts of a process, and the shared library must call its own.
 
-exports.py HEADER VERSION_SCRIPT SHARED_LIBRARY STATIC_LIBRARY
+exports.py HEADER_OR_FOLDER VERSION_SCRIPT SHARED_LIBRARY STATIC_LIBRARY
 """
 import re
 import subprocess
 import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+import c_headers  # noqa: E402
 
 problems = []
 
@@ -23,7 +26,7 @@ def code_of(text):
 
 def declared_in_header(header):
     includes = set(re.findall(r"#\s*include\s*[<\"]([^>\"]+)", without_comments(header)))
-    for name in includes - {"stddef.h", "stdint.h", "ferry.h"}:
+    for name in includes - {"stddef.h", "stdint.h"}:
         problems.append(f"the header includes <{name}>")
     code = code_of(header)
     functions = re.findall(r"\bFERRY_API\b[^;]*?\b(\w+)\s*\([^;]*\)\s*;", code)
@@ -81,11 +84,12 @@ def readelf(*arguments):
 
 def compare(what, found, expected):
     problems.extend(f"{what} lacks {name}" for name in sorted(expected - found))
-    problems.extend(f"{what} has {name}, which the header does not declare" for name in sorted(found - expected))
+    problems.extend(f"{what} has {name}, which no header declares" for name in sorted(found - expected))
 
 
 def main(header, script, shared, static):
-    declared = declared_in_header(Path(header).read_text())
+    header = Path(header)
+    declared = declared_in_header(c_headers.text_of(c_headers.headers_of_ferry(header) if header.is_dir() else [header]))
     nodes = read_version_script(Path(script).read_text())
     exports = exported_by(shared)
     compare("the version script", set(nodes), declared)
@@ -95,9 +99,9 @@ def main(header, script, shared, static):
     for name in sorted(set(nodes) & set(exports)):
         if nodes[name] != exports[name]:
             problems.append(f"{name} is exported in node '{exports[name]}', the version script says '{nodes[name]}'")
-    print(f"{len(declared)} functions in the header")
+    print(f"{len(declared)} functions in the headers")
     if not declared:
-        problems.append("no function found in the header")
+        problems.append("no function found in the headers")
     print(*problems, sep="\n")
     return 1 if problems else 0
 

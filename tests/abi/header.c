@@ -1,5 +1,5 @@
-/* The header by itself: nothing before it, nothing else needed. As C and as C++. */
-#include "ferry/ferry.h"
+/* All headers by themselves: nothing before it, nothing else needed. As C and as C++. */
+#include "ferry/ferry_all.h"
 
 /* Everything is declared for C linkage, or this would clash. */
 #ifdef __cplusplus
@@ -8,5 +8,5 @@ extern "C" int32_t ferry_version(void);
 extern int32_t ferry_version(void);
 #endif
 
-/* A second time it says nothing. */
-#include "ferry/ferry.h"
+/* A second time they say nothing. */
+#include "ferry/ferry_all.h"

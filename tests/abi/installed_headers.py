@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks that every header is installed and compiles alone: .h as C99 and C++17, .hpp as C++17. ferry.ffi.h, which is for
+"""Checks that every header is installed and compiles alone: .h as C99, C11 and C++17, .hpp as C++17. ferry.ffi.h, which is for
 other parsers, is only installed. The test counts as skipped if ferry_nvtx.hpp cannot be compiled because NVTX's header
 is missing.
 
@@ -13,8 +13,8 @@ from staged import run, staged
 
 *installation, cc, cxx, source, toolkit = sys.argv[1:]
 STRICT = ["-pedantic", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
-C, CXX = [cc, "-std=c99", "-x", "c"], [cxx, "-std=c++17", "-x", "c++"]
-LANGUAGES = {".h": [C, CXX], ".hpp": [CXX], ".json": []}
+C99, C11, CXX = [cc, "-std=c99", "-x", "c"], [cc, "-std=c11", "-x", "c"], [cxx, "-std=c++17", "-x", "c++"]
+LANGUAGES = {".h": [C99, C11, CXX], ".hpp": [CXX], ".json": []}
 TOOLKIT = [f"-isystem{toolkit}"] if toolkit else []
 NVTX = "nvtx3/nvToolsExt.h"
 SKIPPED = 77

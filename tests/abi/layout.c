@@ -3,7 +3,7 @@
  * ferry_fill_desc are frozen for good; the others may only grow at their end. Each field begins where the one before it
  * ends, so no compiler's padding is part of the ABI.
  */
-#include "ferry/ferry_software.h"
+#include "ferry/ferry_all.h"
 
 #define JOIN(a, b) a##b
 #define NAME(line) JOIN(assertion_, line)

@@ -1,5 +1,6 @@
 /* Opens ferry with the driver "auto", "cuda" or the default, and prints the result, for driver_search.py to compare. */
 #include "ferry/ferry.h"
+#include "ferry/ferry_devices.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -22,11 +22,12 @@ import tempfile
 from pathlib import Path
 
 import exports
+from exports import c_headers
 from staged import output_of, run
 
 root, library, program, *compiler = sys.argv[1:]
 root = Path(root)
-header, script = root / "include/ferry/ferry.h", root / "src/ferry.map"
+folder_of_headers, script = root / "include/ferry", root / "src/ferry.map"
 SIZED_STRUCT = re.compile(r"(?<=struct )(\w+) \{\s*(uint32_t struct_size;.*?)\}", flags=re.S)
 
 
@@ -56,15 +57,20 @@ def make_library(folder, name, header_text, script):
     return str(binary)
 
 
-def constants_of(header):
+def interface_of(folder):
+    """The C headers in the folder as one text."""
+    return c_headers.text_of(c_headers.all_headers(folder))
+
+
+def constants_of(folder):
     """Maps each constant to its value, except the version, which changes."""
-    lines = output_of(*compiler, "-E", "-dM", str(header)).splitlines()
+    lines = output_of(*compiler, "-E", "-dM", str(folder / "ferry_all.h")).splitlines()
     named = (re.fullmatch(r"#define (FERRY_(?!VERSION_|API\b)\w+) (.+)", line) for line in lines)
     return {match[1]: match[2] for match in named if match}
 
 
 def problems_of(release, folder):
-    old, new = (exports.without_comments(file.read_text()) for file in (release / "ferry.h", header))
+    old, new = (exports.without_comments(interface_of(one)) for one in (release, folder_of_headers))
     libraries = [make_library(folder, "released", old, release / "ferry.map"),
                  make_library(folder, "now", without_growth(new, old), script)]
     # Harmless changes too: a renamed field is one to a binary, but not to a binding or a source.
@@ -74,28 +80,29 @@ def problems_of(release, folder):
     released = exports.read_version_script((release / "ferry.map").read_text())
     yield from (f"the node {node} of the release has gained {name}" for name, node in present.items()
                 if name not in released and node in released.values())
-    constants = constants_of(header)
-    for name, value in constants_of(release / "ferry.h").items():
+    constants = constants_of(folder_of_headers)
+    for name, value in constants_of(release).items():
         if constants.get(name) != value:
             yield f"{name} was {value} and is {constants.get(name, 'gone')}"
 
     include = folder / "include" / "ferry"
     include.mkdir(parents=True)
-    shutil.copy(release / "ferry.h", include)
+    for header in release.glob("*.h"):
+        shutil.copy(header, include)
     binary = str(folder / "program")
     run(*compiler, "-std=c99", f"-I{include.parent}", program, library, "-o", binary)
     run(binary, LD_LIBRARY_PATH=str(Path(library).parent))
 
 
-def baseline_of(header_text, script_text, folder):
-    """Returns the release that `tools/dev abi-baseline` stores of a project with this header and version script."""
+def baseline_of(texts, folder):
+    """Returns the release that `tools/dev abi-baseline` stores of a project with these headers and version script."""
     project = folder / "project"
     for name in "tools/dev", "tools/need.sh", "tools/platforms.sh", "meson.build":
         (project / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(root / name, project / name)
-    for file, text in (header, header_text), (script, script_text):
+    for file, text in texts.items():
         copied = project / file.relative_to(root)
-        copied.parent.mkdir(parents=True)
+        copied.parent.mkdir(parents=True, exist_ok=True)
         copied.write_text(text)
     run(str(project / "tools/dev"), "abi-baseline", "0.0")
     return project / "tests/abi/releases" / soname / "0.0"
@@ -110,11 +117,12 @@ def problems_of_baselines(changelog_text, stored):
     yield from (f"the interface of {one} is stored, and CHANGELOG.md has no date for it" for one in sorted(stored - released))
 
 
+header, memory = folder_of_headers / "ferry.h", folder_of_headers / "ferry_memory.h"
 # What a release had where the current interface differs: whether that breaks a promise, and the replacements that make
-# the release's header and version script of the current ones.
+# the release's headers and version script of the current ones.
 RELEASED = {
     "the same interface": (False, []),
-    "one field less at the end of a sized struct": (False, [(header, r"uint64_t depth;\n(?=} ferry_array_desc;)", "")]),
+    "one field less at the end of a sized struct": (False, [(memory, r"uint64_t depth;\n(?=} ferry_array_desc;)", "")]),
     "one more function": (True, [(header, r"(?=FERRY_API int32_t ferry_version)", "FERRY_API void ferry_gone(void);\n"),
                                  (script, "ferry_version;", "ferry_version; ferry_gone;")]),
     "one function less in the same node": (True, [(header, r"FERRY_API const char \*ferry_obstacle_text\([^;]*;\n", ""),
@@ -123,8 +131,8 @@ RELEASED = {
     "functions in another node": (True, [(script, r"FERRY_\d+\.\d+", "FERRY_0.0")]),
     "one more constant": (True, [(header, r"\Z", "#define FERRY_GONE 1\n")]),
     "a constant of another value": (True, [(header, r"(?<=FERRY_ERROR_RESERVED )\(-4\)", "(-400)")]),
-    "a field of another name": (True, [(header, r"uint32_t channels;", "uint32_t planes;")]),
-    "a field of another type": (True, [(header, r"uint32_t channels;", "uint64_t channels;")]),
+    "a field of another name": (True, [(memory, r"uint32_t channels;", "uint32_t planes;")]),
+    "a field of another type": (True, [(memory, r"uint32_t channels;", "uint64_t channels;")]),
 }
 
 
@@ -138,14 +146,14 @@ def problems_of_check():
         if bool(found) != is_wrong:
             yield f"stored {stored or 'nothing'}, and the changelog has {changelog_text!r}: the check finds {found or 'nothing'}"
     for name, (is_broken, replacements) in RELEASED.items():
-        texts = {file: file.read_text() for file in (header, script)}
+        texts = {file: file.read_text() for file in (*folder_of_headers.glob("*.h"), script)}
         for file, pattern, replacement in replacements:
             texts[file], count = re.subn(pattern, replacement, texts[file], count=1)
             if count == 0:
                 yield f"a release with {name}: {file.name} has no {pattern}"
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            found = list(problems_of(baseline_of(texts[header], texts[script], folder), folder))
+            found = list(problems_of(baseline_of(texts, folder), folder))
         if bool(found) != is_broken:
             yield f"a release with {name}: the check finds {', '.join(found) or 'nothing'}"
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Compiles every C and C++ block of the documents: snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT_OR_FOLDER...
+"""Compiles every C and C++ block of the documents, and the program in the first comment of ferry.h:
+snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT_OR_FOLDER...
 
 A block becomes the body of a function. `…` is the reader's own error branch, here `return 1;`. Names that a block does
 not declare come from GIVEN, by the heading above the block. Blocks whose headers of CUDA are missing are skipped.
@@ -20,7 +21,7 @@ CUDA_HEADERS = {"<cuda.h>": "<cuda.h>", "<driver_types.h>": "<driver_types.h>",
                 "<ferry/ferry_nvtx.hpp>": "<nvtx3/nvToolsExt.h>"}
 
 CUDA_TO_FERRY = """
-#include <ferry/ferry.h>
+#include <ferry/ferry_all.h>
 #include <cuda.h>
 ferry_instance *ferry;
 ferry_error_info error;
@@ -31,7 +32,7 @@ int32_t device;
 uint64_t element;
 """
 SEVERAL_GPUS = """
-#include <ferry/ferry.h>
+#include <ferry/ferry_all.h>
 ferry_instance *ferry;
 ferry_error_info error;
 ferry_copy_desc copy;
@@ -87,14 +88,14 @@ GIVEN = {
         std::vector<std::uint64_t> destinations;
         std::uint64_t source, size;""",
     ("c", "The values"): """
-        #include <ferry/ferry.h>
+        #include <ferry/ferry_all.h>
         ferry_instance *ferry;
         ferry_error_info error;
         ferry_copy_desc copy;
         ferry_ticket *ticket;
         struct CUstream_st *stream;""",
     ("c", "The order of pageable sources"): """
-        #include <ferry/ferry.h>
+        #include <ferry/ferry_all.h>
         ferry_instance *ferry;
         ferry_error_info error;
         float *constants;
@@ -109,7 +110,7 @@ GIVEN = {
         std::vector<int> sent;
         ferry::device_memory<int> memory;""",
     ("cpp", "Flags have types"): "#include <ferry/ferry.hpp>",
-    ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry.h>",
+    ("c", "From CUDA's calls to ferry's"): "#include <ferry/ferry_all.h>",
     ("c", "CUDA_MEMCPY2D, CUDA_MEMCPY3D, CUDA_MEMCPY3D_PEER"): CUDA_TO_FERRY + "CUDA_MEMCPY3D p;",
     ("c", "cudaMemcpy3DParms, cudaMemcpy3DPeerParms, cudaPitchedPtr, cudaPos, cudaExtent"):
         CUDA_TO_FERRY + "#include <driver_types.h>\nstruct cudaMemcpy3DParms p;",
@@ -174,6 +175,13 @@ def main(public_include, cuda_include, cc, cxx, *paths):
             if done.returncode:
                 failures += 1
                 print(f"{document}:{number}: this {language} block, under «{heading}», does not compile\n{done.stderr}")
+    header = (Path(public_include) / "ferry" / "ferry.h").read_text()
+    example = re.search(r"^ \*     #include .*\n(?: \*(?:     .*)?\n)+", header, re.MULTILINE)[0]
+    done = compiled("c", re.sub(r"^ \*(?: {5})?", "", example, flags=re.MULTILINE))
+    count += 1
+    if done.returncode:
+        failures += 1
+        print(f"ferry.h: the program in its first comment does not compile\n{done.stderr}")
     print(f"{count} snippets, {failures} failures")
     for problem, blocks in missing.items():
         print(f"skipped: {blocks} snippets, because of the headers in -Dtoolkit_include={cuda_include}: {problem}")

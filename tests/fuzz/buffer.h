@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "ferry/ferry_ipc.h"
 #include "support/dice.h"
 #include "support/ferry_array.h"
 #include "support/system.h"

@@ -2,6 +2,7 @@
 // Addresses come from a table of small buffers or are outside any memory. A call that succeeds must change exactly the
 // bytes that the descriptor describes. A call that is rejected must not change any bytes.
 #include "driver/table.h"
+#include "ferry/ferry_memory.h"
 #include "ferry/ferry_software.h"
 #include "fuzz/target.h"
 #include "support/how.h"

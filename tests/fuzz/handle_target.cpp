@@ -10,6 +10,7 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
+#include "ferry/ferry_ipc.h"
 #include "memory/ipc_handle.h"
 
 namespace ferry::fuzzing {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "ferry/ferry_ipc.h"
 #include "fuzz/buffer.h"
 #include "fuzz/effect.h"
 #include "support/program_threads.h"

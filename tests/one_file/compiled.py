@@ -11,7 +11,8 @@ import tempfile
 from pathlib import Path
 
 TESTS = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(TESTS / "abi"))
+sys.path[:0] = [str(TESTS / "abi"), str(TESTS.parent / "docs")]
+import c_headers  # noqa: E402
 from exports import code_of, nm, readelf  # noqa: E402
 
 # Templates of the C++ library, and operators new and delete that do nothing. g++ shows some to all parts of a process,
@@ -74,7 +75,7 @@ def built_before(folder):
 
 
 def without_exceptions(folder):
-    embedded(folder, WITHOUT_EXCEPTIONS, "FERRY_ERROR_NO_SOFTWARE_DRIVER", declared_in("ferry.h"))
+    embedded(folder, WITHOUT_EXCEPTIONS, "FERRY_ERROR_NO_SOFTWARE_DRIVER", DECLARED_BY_FERRY)
     refused = run(*COMPILE, *WITHOUT_EXCEPTIONS, "-DFERRY_HAS_SOFTWARE_DRIVER=1", "-fsyntax-only", capture_output=True)
     if refused.returncode == 0 or "needs exceptions" not in refused.stderr:
         problems.append("the software driver without exceptions is not refused")
@@ -89,8 +90,8 @@ def shared(folder):
     must(sys.executable, str(TESTS / "abi" / "foreign.py"), str(library))
 
 
-def declared_in(header):
-    text = code_of((include / "ferry" / header).read_text())
+def declared_in(headers):
+    text = code_of(c_headers.text_of(headers))
     return set(re.findall(r"\bFERRY_API\b[^;]*?\b(ferry_\w+)\s*\(", text))
 
 
@@ -98,7 +99,8 @@ build, cxx, cc, source, program = sys.argv[1:]
 # Not optimised, which takes a third of the time. A later -O2 is stronger.
 COMPILE = [cxx, "-std=c++20", "-O0", "-Wall", "-Wextra", "-Werror", "-fPIC", "-c", source]
 include = Path(source).resolve().parents[1]
-declared = declared_in("ferry.h") | declared_in("ferry_software.h")
+DECLARED_BY_FERRY = declared_in(c_headers.headers_of_ferry(include / "ferry"))
+declared = declared_in(c_headers.all_headers(include / "ferry"))
 print(f"{len(declared)} functions in the headers")
 with tempfile.TemporaryDirectory() as temporary:
     {"embedded": embedded, "without-exceptions": without_exceptions, "shared": shared,

@@ -1,6 +1,7 @@
 // A fixture for tests that count driver calls. Each test has its own stream.
 #pragma once
 
+#include "ferry/ferry_devices.h"
 #include "support/driver_under_test.h"
 #include "support/fault_driver.h"
 

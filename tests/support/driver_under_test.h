@@ -12,7 +12,7 @@
 #include <gtest/gtest.h>
 
 #include "driver/table.h"
-#include "ferry/ferry.h"
+#include "ferry/ferry_all.h"
 
 namespace ferry::test {
 

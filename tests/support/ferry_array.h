@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <random>
 
+#include "ferry/ferry_memory.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "ferry/ferry.h"
+#include "ferry/ferry_devices.h"
 #include "plan/profile.h"
 #include "submit/instance.h"
 

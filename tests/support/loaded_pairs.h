@@ -3,6 +3,7 @@
 
 #include <string>
 
+#include "ferry/ferry_devices.h"
 #include "plan/profile_text.h"
 #include "support/driver_under_test.h"
 

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include <ferry/ferry.h>
+#include <ferry/ferry_devices.h>
 
 int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *error) {
     int32_t (*open)(const ferry_options *, ferry_instance **, ferry_error_info *) = NULL;

@@ -1,6 +1,7 @@
 #include "box.h"
 
 #include "base/route_kind.h"
+#include "ferry/ferry_memory.h"
 
 namespace bench {
 

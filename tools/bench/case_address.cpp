@@ -1,5 +1,6 @@
 // address: looks up an address with ferry, and with the driver for the same attributes.
 #include "case.h"
+#include "ferry/ferry_memory.h"
 #include "progress.h"
 #include "units.h"
 

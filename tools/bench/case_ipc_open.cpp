@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "case.h"
+#include "ferry/ferry_ipc.h"
 #include "progress.h"
 #include "second_process.h"
 #include "units.h"

@@ -1,5 +1,6 @@
 // pinned-alloc: allocation and release of pinned host memory, and whether copies are equally fast with ferry's memory.
 #include "case.h"
+#include "ferry/ferry_memory.h"
 #include "host_memory.h"
 #include "progress.h"
 #include "units.h"

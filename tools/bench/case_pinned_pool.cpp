@@ -1,5 +1,6 @@
 // pinned-pool: allocation and release of blocks from ferry's pinned pool.
 #include "case.h"
+#include "ferry/ferry_memory.h"
 #include "progress.h"
 #include "units.h"
 

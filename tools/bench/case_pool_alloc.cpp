@@ -1,5 +1,6 @@
 // pool-alloc: stream-ordered allocation of device memory from the driver's pools.
 #include "case.h"
+#include "ferry/ferry_memory.h"
 #include "progress.h"
 #include "units.h"
 

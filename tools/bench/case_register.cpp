@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "case.h"
+#include "ferry/ferry_memory.h"
 #include "host_memory.h"
 #include "progress.h"
 #include "units.h"

@@ -10,6 +10,7 @@
 
 #include "driver/table.h"
 #include "ferry/ferry.h"
+#include "ferry/ferry_devices.h"
 
 namespace bench {
 

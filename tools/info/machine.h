@@ -10,6 +10,8 @@
 
 #include "../pci_link.h"
 #include "ferry/ferry.h"
+#include "ferry/ferry_devices.h"
+#include "ferry/ferry_memory.h"
 
 namespace ferry_info {
 

@@ -1,4 +1,4 @@
-// Command generate makes constants.go, structs.go and streams.h from ferry.h: go run ./generate [-check]
+// Command generate makes constants.go, structs.go and streams.h from the C headers: go run ./generate [-check]
 // With -check it writes nothing, and fails if a file is not current. Run it in bindings/go. It needs Python, which reads
 // the header.
 package main
@@ -231,7 +231,7 @@ func goStructs(d *description) string {
 // collector does not accept in a pointer.
 func streams(d *description) string {
 	var out strings.Builder
-	fmt.Fprintf(&out, "#include <ferry/ferry.h>\n")
+	fmt.Fprintf(&out, "#include <ferry/ferry_all.h>\n")
 	for _, function := range d.Functions {
 		var declared, passed []string
 		hasStream := false
@@ -263,16 +263,16 @@ func fail(text string, values ...any) {
 }
 
 func main() {
-	text, err := exec.Command("python3", "../../tools/describe.py", "../../include/ferry/ferry.h").Output()
+	text, err := exec.Command("python3", "../../tools/describe.py", "../../include/ferry").Output()
 	if err != nil {
 		fail("tools/describe.py: %v", err)
 	}
 	var d description
 	if err := json.Unmarshal(text, &d); err != nil {
-		fail("the description of ferry.h: %v", err)
+		fail("the description of the headers: %v", err)
 	}
 	check := len(os.Args) > 1 && os.Args[1] == "-check"
-	const mark = "// Code generated from ferry.h by generate/main.go. DO NOT EDIT.\n\n"
+	const mark = "// Code generated from the C headers by generate/main.go. DO NOT EDIT.\n\n"
 	for name, content := range map[string]string{
 		"constants.go": constants(&d), "structs.go": goStructs(&d), "streams.h": streams(&d)} {
 		made := []byte(mark + content)

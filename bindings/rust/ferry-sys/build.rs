@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// In a repository, Python makes the source from ferry.h. A package of the crate has the source instead.
+/// In a repository, Python makes the source from the C headers. A package of the crate has the source instead.
 fn make_source() {
     let made = PathBuf::from(env::var_os("OUT_DIR").unwrap()).join("generated.rs");
     let generator = Path::new("../generate.py");
@@ -14,7 +14,7 @@ fn make_source() {
         fs::copy("generated.rs", made).expect("generated.rs can be copied");
         return;
     }
-    let sources = ["include/ferry/ferry.h", "tools/describe.py", "docs/labels.py", "bindings/rust/generate.py"];
+    let sources = ["include/ferry", "tools/describe.py", "docs/c_headers.py", "docs/labels.py", "bindings/rust/generate.py"];
     for source in sources {
         println!("cargo:rerun-if-changed=../../../{source}");
     }

@@ -1,4 +1,5 @@
 /* Who uses one copy of ferry: compiled into the program and into the plug-in, which link a ferry each. */
+#include <ferry/ferry_memory.h>
 #include <ferry/ferry_software.h>
 
 #include <string.h>

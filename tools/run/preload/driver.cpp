@@ -9,6 +9,7 @@
 #include "dynamic_symbols.h"
 #include "entry_points.h"
 #include "exported.h"
+#include "ferry/ferry_devices.h"
 #include "record.h"
 #include "say.h"
 #include "settings.h"

@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "exported.h"
+#include "ferry/ferry_memory.h"
 #include "serve.h"
 
 using namespace ferry_run;

@@ -511,7 +511,7 @@ class Instance(Owner):
 
     @property
     def report(self) -> native.ferry_report:
-        """What ferry found when it opened: see ferry_report in ferry.h."""
+        """What ferry found when it opened: see ferry_report in ferry_devices.h."""
         report = native.ferry_report(struct_size=sizeof(native.ferry_report))
         self.call("ferry_instance_get_report", byref(report))
         return report
