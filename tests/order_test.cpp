@@ -9,6 +9,7 @@
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_batch.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -424,6 +425,56 @@ TEST_F(order, a_copy_waits_as_its_options_and_explain_state_when_only_one_of_two
                         }
                     }
         }
+}
+
+// A kernel on device 1 could access both ends, but to device 0, which the driver's calls name, the pool is pageable.
+TEST_F(order, pieces_keep_what_their_options_promise_beside_a_host_pool_that_only_one_of_two_devices_reaches) {
+    if (!has_two_devices()) GTEST_SKIP() << "needs two devices";
+    constexpr std::uint64_t count = 64, size = count * 1000;
+    const other_device far;
+    const host_pool_copies copies(counted.get(), 1, size);
+    const host_pool_memory &host = copies.host;
+    if (!host.pool) GTEST_SKIP() << "the driver has no host memory pools";
+    if (ferry_peer_enable(counted.get(), 1, 0, nullptr)) GTEST_SKIP() << "the devices have no peer access";
+    const made_current there(far);
+    const test_stream of_far;
+    for (const bool is_prepared : {false, true})
+        for (const bool is_up : {true, false}) {
+            SCOPED_TRACE(testing::Message() << (is_prepared ? "prepared, " : "") << (is_up ? "up" : "down"));
+            const ferry_copy_desc &copy = is_up ? copies.up : copies.down;
+            const how options = is_up ? read_in_the_call : written_in_the_call;
+            piece_batch pieces; // in the opposite order at the destination, so that none are merged
+            for (std::uint64_t at = 0; at < size; at += 1000)
+                pieces.add(copy.destination.address + size - 1000 - at, copy.source.address + at, 1000);
+            ferry_prepared *prepared = nullptr;
+            if (is_prepared) {
+                ASSERT_OK(pieces.prepare(counted.get(), of_far, options, &prepared));
+            }
+            // Kernels are loaded now: loading waits for work that a gate holds.
+            ASSERT_OK(pieces.copy_async(counted.get(), of_far, options));
+            ASSERT_OK(raw().cuStreamSynchronize(of_far));
+            host.fill(is_up ? 1 : 0);
+            ASSERT_OK(raw().cuMemsetD8Async(copies.device, is_up ? 0 : 1, size, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            {
+                gate held(of_far);
+                run_behind(held, driver, [&] {
+                    EXPECT_OK(is_prepared ? ferry_prepared_launch(prepared, nullptr, of_far, nullptr, nullptr)
+                                          : pieces.copy_async(counted.get(), of_far, options));
+                });
+                if (is_up) host.fill(2);
+                EXPECT_TRUE(is_up || host.holds(1)) << "when the call has returned";
+            }
+            ASSERT_OK(raw().cuStreamSynchronize(of_far));
+            if (is_up) {
+                const made_current near(context);
+                expect_there(stream, copies.device, std::byte{1}, size);
+            }
+            if (prepared) {
+                EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
+            }
+        }
+    EXPECT_OK(ferry_peer_disable(counted.get(), 1, 0, nullptr));
 }
 
 TEST_F(order, copies_are_right_when_only_another_device_reaches_the_host_pool) {

@@ -23,7 +23,8 @@ enum class piece_group : std::uint8_t {
     managed,       // an end is in managed memory, which may reside anywhere
     pageable_up,   // pageable memory to the context's device
     pageable_down, // the context's device to pageable memory
-    apart,         // one driver call each: other pageable memory, host to host, devices without peer access
+    apart,         // one driver call each: other pageable memory, host to host, devices without peer access, and a
+                   // host pool beside a peer, for which the pool may be pageable (look_up_pool_ends)
 };
 constexpr int piece_groups = 8;
 constexpr bool is_pageable(piece_group group) noexcept {
@@ -35,13 +36,14 @@ inline piece_group group_of(range_use from, range_use to) noexcept {
     constexpr auto within = piece_group::within, between = piece_group::between, managed = piece_group::managed;
     constexpr auto pageable_up = piece_group::pageable_up, pageable_down = piece_group::pageable_down;
     static constexpr piece_group groups[range_uses][range_uses] = {
-        // columns: destination none, pinned, device, peer, managed, pageable; rows: source, in the same order
-        {apart, apart, apart, apart, apart, apart},
-        {apart, apart, up, between, managed, apart},
-        {apart, down, within, between, managed, pageable_down},
-        {apart, between, between, between, managed, apart},
-        {apart, managed, managed, managed, managed, apart},
-        {apart, apart, pageable_up, apart, apart, apart},
+        // columns: destination none, pinned, pool, device, peer, managed, pageable; rows: source, in the same order
+        {apart, apart, apart, apart, apart, apart, apart},
+        {apart, apart, apart, up, between, managed, apart},
+        {apart, apart, apart, up, apart, managed, apart},
+        {apart, down, down, within, between, managed, pageable_down},
+        {apart, between, apart, between, between, managed, apart},
+        {apart, managed, managed, managed, managed, managed, apart},
+        {apart, apart, apart, pageable_up, apart, apart, apart},
     };
     return groups[static_cast<int>(from)][static_cast<int>(to)];
 }

@@ -31,6 +31,7 @@ namespace {
 
 range_use use_of(const known_range &range, int context_device) noexcept {
     if (!range.is_reached) return range_use::none;
+    if (range.kind == memory_kind::host_pool) return range_use::host_pool;
     if (is_pinned(range.kind)) return range_use::pinned;
     if (range.kind == memory_kind::managed) return range_use::managed;
     return range.device == context_device ? range_use::of_device : range_use::of_peer;

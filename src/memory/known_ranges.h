@@ -11,8 +11,8 @@ namespace ferry {
 
 // How kernels of the context can use a range. The uses of source and destination determine which routes can serve a
 // piece.
-enum class range_use : std::uint8_t { none, pinned, of_device, of_peer, managed, pageable };
-constexpr int range_uses = 6;
+enum class range_use : std::uint8_t { none, pinned, host_pool, of_device, of_peer, managed, pageable };
+constexpr int range_uses = 7;
 
 struct known_range {
     std::uint64_t first = 0;
