@@ -305,15 +305,17 @@ TEST_F(explanations_on_a_stream, report_why_a_copy_takes_its_route) {
          FERRY_REASON_FORCED, "; because the options force it"},
         {"urgent", place_kind::pinned, place_kind::device, image, 64, urgent, FERRY_ROUTE_KERNEL, FERRY_REASON_URGENT,
          "; because of URGENT"},
+        {"pageable, behind other work, which writes it", place_kind::pageable, place_kind::device, line, 4096,
+         in_stream_order, FERRY_ROUTE_STAGED, FERRY_REASON_NO_WAIT, "; because the driver would make the caller wait"},
         {"pageable, behind other work",
          place_kind::pageable,
          place_kind::device,
-         line,
-         4096,
+         {.width = 1 << 17},
+         1 << 17,
          {},
-         FERRY_ROUTE_STAGED,
-         FERRY_REASON_NO_WAIT,
-         "; because the driver would make the caller wait"},
+         FERRY_ROUTE_BUFFERED,
+         FERRY_REASON_SOURCE_ORDER,
+         "; because the source is read in the call"},
         {"read early",
          place_kind::pageable,
          place_kind::device,
@@ -322,7 +324,7 @@ TEST_F(explanations_on_a_stream, report_why_a_copy_takes_its_route) {
          read_in_the_call,
          FERRY_ROUTE_BUFFERED,
          FERRY_REASON_SOURCE_ORDER,
-         "; because the source must be read in the call"},
+         "; because the source is read in the call"},
     };
     for (const auto &one : cases) {
         SCOPED_TRACE(one.what);
@@ -351,7 +353,7 @@ TEST_F(explanations_on_a_stream, report_what_the_caller_waits_for) {
         ferry_explanation found = new_explanation();
         {
             const gate held(*stream);
-            found = explain_async(basic, between.copy, *stream);
+            found = explain_async(basic, between.copy, *stream, in_stream_order);
         }
         EXPECT_EQ(found.blocks, row.asynchronous);
         found.driver_ns = found.kernel_ns = found.staged_ns = 0; // the predictions depend on the device

@@ -204,12 +204,12 @@ TEST_F(order, explain_reports_that_a_copy_waits_for_its_stream) {
     ferry_explanation told = {};
     told.struct_size = sizeof told;
     gate held(stream);
-    ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, nullptr, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_explain_async(counted.get(), &copy, in_stream_order, stream, &told, nullptr));
     EXPECT_EQ(told.blocks, FERRY_BLOCKS_UNTIL_STAGED);
     EXPECT_EQ(told.synchronises, 1);
     const int before = waits_of(driver);
     run_behind(held, driver,
-               [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, nullptr, stream, nullptr, nullptr)); });
+               [&] { EXPECT_OK(ferry_copy_async(counted.get(), &copy, in_stream_order, stream, nullptr, nullptr)); });
     EXPECT_EQ(waits_of(driver), before + 1);
 }
 

@@ -352,10 +352,10 @@ TEST_F(pageable, calls_return_while_their_stream_is_blocked_and_copies_run_in_or
         gate held(stream);
         const ferry_explanation told = explain(line(device, at(from), from.size()), {});
         EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
-        EXPECT_EQ(explain(line(device, at(from), 64), {}).route, FERRY_ROUTE_STAGED) << "the driver would wait";
+        EXPECT_EQ(explain(line(device, at(from), 64), in_stream_order).route, FERRY_ROUTE_STAGED);
         ASSERT_OK(copy_async(device, at(from), from.size(), {}));
         ASSERT_OK(copy_async(at(to), device, to.size(), {}));
-        ASSERT_OK(copy_async(device, at(from) + 100, 64, {}));
+        ASSERT_OK(copy_async(device, at(from) + 100, 64, in_stream_order));
         EXPECT_TRUE(to == bytes(to.size())) << "nothing may run while the gate is shut";
     }
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -371,7 +371,8 @@ TEST_F(pageable, a_small_source_is_read_immediately_on_an_idle_stream) {
         const ferry_copy_desc copy = line(device, at(from), size);
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_EQ(explain(copy, {}).route, FERRY_ROUTE_DRIVER) << size;
-        EXPECT_EQ(explain(copy, {}).blocks, FERRY_BLOCKS_UNTIL_STAGED) << size;
+        const bool is_short = size <= 4096; // the driver copies it into its commands
+        EXPECT_EQ(explain(copy, {}).blocks, is_short ? FERRY_BLOCKS_NO : FERRY_BLOCKS_UNTIL_STAGED) << size;
         ASSERT_OK(copy_async(device, at(from), size, {}));
         ASSERT_OK(raw().cuStreamSynchronize(stream));
         EXPECT_TRUE(read_back(device, size) == sent);

@@ -540,11 +540,30 @@ TEST(staged_plan, after_other_copies_of_its_batch_the_driver_copies_only_a_sourc
     EXPECT_EQ(plan_copy(pageable_line(ends::d2h, 4 * KiB), facts).route, route_kind::staged);
 }
 
+TEST(staged_plan, a_source_that_may_be_read_early_is_buffered_after_other_work_if_it_is_short_and_contiguous) {
+    plan_facts facts = facts_to_stage(on_a_stream);
+    facts.call.may_read_early = true;
+    for (const std::uint64_t size : {std::uint64_t{1}, 64 * KiB, 256 * KiB, 256 * KiB + 1, MiB, 16 * MiB}) {
+        const copy_plan plan = plan_copy(pageable_line(ends::h2d, size), facts);
+        EXPECT_EQ(plan.route, size <= 256 * KiB ? route_kind::buffered : route_kind::staged) << size;
+        EXPECT_FALSE(plan.wait_in_the_call || plan_for_driver(pageable_line(ends::h2d, size), facts.call).wait_before);
+    }
+    shape rows = pageable_line(ends::h2d, 64);
+    rows.height = 2;
+    EXPECT_EQ(plan_copy(rows, facts).route, route_kind::staged);
+    facts.call.preferences.is_urgent = true;
+    EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).route, route_kind::staged) << "a copy engine is late";
+    facts.call.has_command_room = true;
+    EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), facts).route, route_kind::driver);
+}
+
 TEST(staged_plan, a_source_that_the_call_must_read_is_buffered_after_other_work_up_to_1_mib) {
     plan_facts reading = facts_to_stage(on_a_stream);
-    reading.call.preferences.source_read = true;
-    for (const std::uint64_t size : {std::uint64_t{1}, 4 * KiB})
-        EXPECT_EQ(plan_copy(pageable_line(ends::h2d, size), reading).route, route_kind::driver) << size;
+    reading.call.preferences.order = source_order::call;
+    plan_facts with_room = reading;
+    with_room.call.has_command_room = true;
+    EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), with_room).route, route_kind::driver);
+    EXPECT_EQ(plan_copy(pageable_line(ends::h2d, 4 * KiB), reading).route, route_kind::buffered);
     shape rows = pageable_line(ends::h2d, 64);
     rows.height = 2;
     EXPECT_EQ(plan_copy(rows, reading).route, route_kind::buffered);
@@ -554,7 +573,7 @@ TEST(staged_plan, a_source_that_the_call_must_read_is_buffered_after_other_work_
     for (const std::uint64_t size : {4 * KiB + 1, 64 * KiB, MiB, MiB + 1, 16 * MiB}) {
         const shape there = pageable_line(ends::h2d, size), back = pageable_line(ends::d2h, size);
         plan_facts facts = facts_to_stage(on_a_stream);
-        facts.call.preferences.source_read = true;
+        facts.call.preferences.order = source_order::call;
         const copy_plan behind = plan_copy(there, facts);
         EXPECT_EQ(behind.route, size <= MiB ? route_kind::buffered : route_kind::staged) << size;
         EXPECT_EQ(behind.wait_in_the_call, size > MiB) << size;
@@ -605,7 +624,10 @@ TEST(staged_plan, the_delay_of_threads_is_ignored_if_the_caller_copies_too) {
         facts.call.is_stream_idle = true;
         facts.staging.thread_delay_ns = 8 * ms;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::driver);
-        (way == ends::h2d ? facts.call.preferences.source_read : facts.call.preferences.written) = true;
+        if (way == ends::h2d)
+            facts.call.preferences.order = source_order::call;
+        else
+            facts.call.preferences.written = true;
         EXPECT_EQ(plan_copy(middle, facts).route, route_kind::staged);
         EXPECT_TRUE(plan_copy(middle, facts).wait_in_the_call);
         EXPECT_EQ(predict_copy(middle, facts)[route_kind::staged].delay_ns, 0u);
@@ -997,7 +1019,7 @@ TEST(batch_plan, pieces_with_a_pageable_end_are_staged_together_after_other_work
         facts.bytes = one.bytes;
         facts.is_stream_idle = one.is_idle;
         facts.threads = 8;
-        facts.preferences.source_read = one.source_read;
+        if (one.source_read) facts.preferences.order = source_order::call;
         facts.profile = &h200_profile();
         EXPECT_EQ(are_pieces_staged(facts), one.is_staged);
         facts.preferences.forced = route_kind::staged;

@@ -201,8 +201,8 @@ TEST_F(routes, the_software_driver_copies_pageable_memory_itself_unless_that_wou
         EXPECT_EQ(explain_at_once(copy).profile, FERRY_PROFILE_BUILT_IN);
         EXPECT_EQ(explain(ferry.get(), copy, stream).route, FERRY_ROUTE_DRIVER);
         const gate held(stream);
-        EXPECT_EQ(explain(ferry.get(), copy, stream).route, FERRY_ROUTE_STAGED);
-        EXPECT_EQ(explain(counted.get(), copy, stream).route, FERRY_ROUTE_STAGED);
+        EXPECT_EQ(explain(ferry.get(), copy, stream, in_stream_order).route, FERRY_ROUTE_STAGED);
+        EXPECT_EQ(explain(counted.get(), copy, stream, in_stream_order).route, FERRY_ROUTE_STAGED);
     });
     // A calibration finds the same, unless other programs take the processors meanwhile. Sanitizers slow down the software
     // driver's copies more than the worker threads' copies: the driver allocates a buffer for each upload, and the address

@@ -64,7 +64,7 @@ TEST_F(source_read, up_to_1_mib_after_other_work_is_read_in_a_call_that_does_not
             const ferry_explanation told = explain(copy);
             const bool is_short = size <= 4096; // the driver copies it into its commands
             EXPECT_EQ(told.route, is_short ? FERRY_ROUTE_DRIVER : FERRY_ROUTE_BUFFERED);
-            EXPECT_EQ(told.blocks, is_short ? FERRY_BLOCKS_UNTIL_STAGED : FERRY_BLOCKS_NO);
+            EXPECT_EQ(told.blocks, FERRY_BLOCKS_NO);
             EXPECT_STREQ(told.driver_call, "cuMemcpy3DAsync");
             char text[256];
             ferry_explanation_format(&told, text, sizeof text);

@@ -714,9 +714,9 @@ typedef struct ferry_ticket ferry_ticket;
  *
  * Copies of pageable memory are not staged if the other end is managed memory, memory of another device, or an array
  * without a surface above 256 MiB; if the options exclude staging; and with NO_KERNELS if no slots are free (see
- * docs/staging.md). With CALL, ferry does not wait for earlier work before these copies, but the driver may. Memory of a
- * host pool does not count as host memory here if the device of the copy's other end has access to the pool, or between
- * host memory the stream's device.
+ * docs/staging.md). Before these copies, ferry does not wait for earlier work if the source may be read before that
+ * work, but the driver may (docs/contract.md). Memory of a host pool does not count as host memory here if the device of
+ * the copy's other end has access to the pool, or between host memory the stream's device.
  *
  * NULL:          `ticket`, `options`.
  * Blocking:      stream, where the table says that the call waits. Otherwise driver_lock. The first copy by a kernel in
@@ -1192,7 +1192,7 @@ FERRY_API const char *ferry_obstacle_text(int32_t obstacle);
 #define FERRY_REASON_NO_WAIT 4      /* the driver would make the caller wait */
 #define FERRY_REASON_FORCED 5       /* the options force it */
 #define FERRY_REASON_URGENT 6       /* FERRY_PRIORITY_URGENT */
-#define FERRY_REASON_SOURCE_ORDER 7 /* FERRY_SOURCE_ORDER_CALL: the source is read in the call */
+#define FERRY_REASON_SOURCE_ORDER 7 /* the source is read in the call, as its order requires or permits */
 #define FERRY_REASON_MULTILINK 8    /* FERRY_COPY_MULTILINK */
 
 /* Where predicted times come from: ferry_explanation.profile. */

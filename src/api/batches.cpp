@@ -41,8 +41,10 @@ std::int32_t run_and_report(ferry_instance *instance, batch_input input, const f
     if (ticket) *ticket = nullptr;
     if (error failed = check_input(instance, input, given)) return report(details, failed);
     // A synchronous batch is enqueued, and then waited for. It reads and writes in stream order.
-    if (form == copy_form::synchronous)
-        input.options.preferences.source_read = input.options.preferences.written = false;
+    if (form == copy_form::synchronous) {
+        input.options.preferences.order = source_order::stream;
+        input.options.preferences.written = false;
+    }
     std::uint64_t bad_index = no_index;
     const auto enqueue = [&](ferry_ticket *made) noexcept {
         return run_batch(*instance, input, form, stream, made, bad_index);

@@ -51,7 +51,7 @@ error read_options(const ferry_copy_options &given, std::uint32_t known_flags, c
     preferences.no_kernels = known.flags & FERRY_COPY_NO_KERNELS;
     preferences.is_urgent = known.priority == FERRY_PRIORITY_URGENT;
     preferences.over_links = known.flags & FERRY_COPY_MULTILINK;
-    preferences.source_read = known.source_order == FERRY_SOURCE_ORDER_CALL;
+    preferences.order = static_cast<source_order>(known.source_order);
     preferences.written = known.flags & FERRY_COPY_DESTINATION_WRITTEN;
     preferences.max_blocks = static_cast<std::uint16_t>(known.max_sms);
     options.tag = known.tag;

@@ -114,7 +114,7 @@ std::uint64_t format_explanation(const ferry_explanation &explanation, char *buf
                                        "; because the driver would make the caller wait",
                                        "; because the options force it",
                                        "; because of URGENT",
-                                       "; because the source must be read in the call",
+                                       "; because the source is read in the call",
                                        "; because of MULTILINK"};
     constexpr const char *profiles[] = {"", " (built-in profile)", " (cautious profile: calibrate the device)",
                                         " (measured profile)"};

@@ -30,7 +30,7 @@ pageable_forecast predict_pageable(const pageable_facts &facts) noexcept {
 bool are_pieces_staged(const pageable_facts &facts) noexcept {
     const bool to_device = facts.direction == copy_direction::host_to_device;
     const bool is_asynchronous = facts.form == copy_form::asynchronous;
-    const bool is_read_early = facts.preferences.source_read && is_asynchronous && to_device;
+    const bool is_read_early = facts.preferences.is_source_read() && is_asynchronous && to_device;
     if (facts.is_captured) // a graph copies at each launch
         return !is_asynchronous || !facts.preferences.is_awaited(to_device);
     if (facts.preferences.forced == route_kind::staged) return true;

@@ -20,20 +20,25 @@ constexpr error refuse_route(obstacle why) noexcept {
             static_cast<std::uint64_t>(why)};
 }
 
+// When a pageable source of an asynchronous copy is read, as FERRY_SOURCE_ORDER_* in ferry.h.
+enum class source_order : std::uint8_t { any, stream, call };
+
 // The caller's preferences for the choice of the route.
 struct copy_preferences {
     route_kind forced = route_kind::none;
-    bool no_kernels = false;      // no kernels
-    bool is_urgent = false;       // must not wait behind other copies in a copy engine's queue
-    bool over_links = false;      // a large copy may use the links of other devices
-    bool source_read = false;     // an asynchronous call returns only after it has read a pageable source
+    bool no_kernels = false; // no kernels
+    bool is_urgent = false;  // must not wait behind other copies in a copy engine's queue
+    bool over_links = false; // a large copy may use the links of other devices
+    source_order order = source_order::any;
     bool written = false;         // an asynchronous call returns only after a pageable destination is complete
     std::uint16_t max_blocks = 0; // maximum, each on one SM at most; 0: the fastest number
 
+    // Whether an asynchronous call returns only after it has read a pageable source.
+    bool is_source_read() const noexcept { return order == source_order::call; }
     // Whether an asynchronous call returns only after its pageable end has been read or is complete.
-    bool is_awaited(bool to_device) const noexcept { return to_device ? source_read : written; }
+    bool is_awaited(bool to_device) const noexcept { return to_device ? is_source_read() : written; }
     bool any() const noexcept {
-        return forced != route_kind::none || no_kernels || is_urgent || over_links || source_read || written ||
+        return forced != route_kind::none || no_kernels || is_urgent || over_links || is_source_read() || written ||
                max_blocks;
     }
     // Outside of graphs, ferry rejects only copies whose route is forced. The driver route serves all copies.
@@ -50,6 +55,10 @@ struct call_facts {
     // The earlier work is known to be complete, except for copies that are unordered with this copy: other copies of
     // its batch, or other parts of the same copy.
     bool is_source_final = false;
+    // The pageable source may be read before the earlier work is complete: the caller permits it, and no unfinished copy
+    // by ferry writes the source.
+    bool may_read_early = false;
+    bool has_command_room = false; // see small_uploads
     copy_preferences preferences = {};
 };
 
@@ -114,6 +123,9 @@ inline bool is_read_in_the_call(const shape &shape) noexcept {
 
 // A copy of at most this many bytes is small: its caller may wait for the driver's call, or read the source itself.
 constexpr std::uint64_t max_small_copy = std::uint64_t{1} << 20;
+// If the source need not be read before the call returns, only a contiguous copy of at most this many bytes is read by
+// its caller, who is occupied for about 25 us.
+constexpr std::uint64_t max_early_copy = std::uint64_t{256} << 10;
 
 // Whether a copy of this size is staged on an idle stream without a prediction, because the driver's call would block
 // the caller. That does not pay off if staging is many times slower, as on the software driver. With the cautious
@@ -125,8 +137,13 @@ inline bool is_worth_staging(std::uint64_t bytes, const direction_profile &profi
 
 // Whether the source must be read before the call returns, even if earlier work on the stream is pending.
 inline bool is_read_early(const shape &shape, const call_facts &call) noexcept {
-    return call.preferences.source_read && call.form == copy_form::asynchronous &&
+    return call.preferences.is_source_read() && call.form == copy_form::asynchronous &&
            (is_read_in_the_call(shape) || shape.source.kind == memory_kind::far_pinned);
+}
+
+// Whether the caller may read the source for the copy, although the call need not have read the source when it returns.
+inline bool may_be_read_early(const shape &shape, const call_facts &call) noexcept {
+    return call.may_read_early && !call.preferences.is_urgent && shape.is_line() && shape.width <= max_early_copy;
 }
 
 // Whether the destination must be complete before the call returns.
@@ -155,7 +172,8 @@ inline copy_plan plan_for_driver(const shape &shape, const call_facts &call) noe
     plan.names_contexts = !call.is_captured && leaves_device(shape, call.context_device);
     plan.synchronise_after = call.form == copy_form::synchronous && returns_early;
     plan.wait_before = call.form == copy_form::asynchronous && !call.is_captured && !call.is_stream_idle &&
-                       !call.is_source_final && is_read_in_the_call(shape) && !call.preferences.source_read;
+                       !call.is_source_final && !call.may_read_early && is_read_in_the_call(shape) &&
+                       !call.preferences.is_source_read();
     plan.wait_in_the_call =
         !call.is_captured && has_far_end(shape) && (is_read_early(shape, call) || is_written_in_the_call(shape, call));
     return plan;
@@ -180,13 +198,11 @@ inline bool is_sent_with_commands(const shape &shape) noexcept {
            shape.is_line() && shape.width <= max_width;
 }
 
-// Whether the driver's call is the fastest way to read the source early, even after other work: it copies a short
-// contiguous source into its commands, and waits for nothing. Longer copies fill the driver's memory for commands, 4
-// MiB, and calls then wait for the stream (H200).
-inline bool goes_with_commands(const shape &shape, const call_facts &call) noexcept {
-    constexpr std::uint64_t max_width = 4096;
-    return call.preferences.forced == route_kind::none && is_read_early(shape, call) && is_sent_with_commands(shape) &&
-           shape.width <= max_width && !is_elsewhere(shape.destination, call.context_device);
+// Whether the driver's call may read the source into its commands, which is the fastest way to read it early, even after
+// other work. Such a call waits for nothing while the stream has room for its commands (small_uploads).
+inline bool may_go_with_commands(const shape &shape, const call_facts &call) noexcept {
+    return call.preferences.forced == route_kind::none && (is_read_early(shape, call) || call.may_read_early) &&
+           is_sent_with_commands(shape) && !is_elsewhere(shape.destination, call.context_device);
 }
 
 inline copy_plan refuse_plan(obstacle why) noexcept {

@@ -61,6 +61,13 @@ staging::staging(const staged_list &list, bool to_device) noexcept
     box_.to_device = to_device;
 }
 
+bool staging::touches_host(const address_span &range) const noexcept {
+    if (list_) return list_->touches_host(range);
+    const gpu::box_end &host = box_.host;
+    return row_layout{host.address, box_.width, box_.height, host.row_pitch, box_.depth, host.slice_pitch}.touches(
+        range);
+}
+
 staged_chunk staging::chunk(std::uint64_t index) const noexcept {
     staged_chunk chunk = {};
     if (list_) {

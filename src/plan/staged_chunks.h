@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/address_span.h"
 #include "base/rounding.h"
 #include "plan/kernel_boxes.h"
 #include "plan/staged_list.h"
@@ -91,7 +92,8 @@ public:
     staged_chunk chunk(std::uint64_t index) const noexcept;
     std::uint64_t bytes_before(std::uint64_t index) const noexcept; // total bytes of the chunks before this one
     bool to_device() const noexcept { return box_.to_device; }
-    const staged_list *list() const noexcept { return list_; } // null for a box
+    bool touches_host(const address_span &range) const noexcept; // whether it copies bytes from or to these addresses
+    const staged_list *list() const noexcept { return list_; }   // null for a box
     const staged_box &box() const noexcept { return box_; }
     const gpu::box_end &slot() const noexcept { return slot_; } // only pitches; the address is 0
     // Returns the offset of a row of `end` from its first row.

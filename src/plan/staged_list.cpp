@@ -25,6 +25,12 @@ bool staged_list::take(staged_cursor &from, std::uint64_t bytes, std::uint64_t s
     return cut(taken, slot_size);
 }
 
+bool staged_list::touches_host(const address_span &range) const noexcept {
+    return std::any_of(pieces_.begin(), pieces_.end(), [&](const staged_piece &piece) noexcept {
+        return piece.host <= range.last && piece.host + (piece.size - 1) >= range.first;
+    });
+}
+
 bool staged_list::cut(std::uint64_t bytes, std::uint64_t slot_size) noexcept {
     // A part of a long piece that does not justify a record: the next chunk includes it.
     constexpr std::uint64_t least_part = 4096 / window_bytes;

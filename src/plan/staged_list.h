@@ -6,6 +6,7 @@
 
 #include <algorithm>
 
+#include "base/address_span.h"
 #include "base/growing.h"
 #include "kernels/parameters.h"
 
@@ -36,6 +37,7 @@ public:
     // out.
     [[nodiscard]] bool take(staged_cursor &from, std::uint64_t bytes, std::uint64_t slot_size) noexcept;
 
+    bool touches_host(const address_span &range) const noexcept;
     bool has_memory() const noexcept { return chunks_.capacity() != 0; }
 
     struct chunk {

@@ -11,7 +11,8 @@ namespace {
 
 obstacle why_not_buffered(const copy_question &copy) noexcept {
     const call_facts &call = copy.facts.call;
-    if (!is_read_early(copy.shape, call) || call.is_stream_idle) return obstacle::not_pageable;
+    const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call);
+    if (!is_read || call.is_stream_idle) return obstacle::not_pageable;
     return copy.shape.bytes() <= max_small_copy ? obstacle::none : obstacle::no_route;
 }
 
@@ -35,6 +36,7 @@ error run_buffered(machine &machine, const copy_step &step, const copy_site &sit
     packed.source = {memory_kind::pinned,        -1,           nullptr,      0, 0, 0,
                      {first, first + bytes - 1}, packed.width, packed.height};
     const error failed = copy_by_driver(machine, packed, step.call, plan_for_driver(packed, step.call), site);
+    machine.uploads.note({site.stream, step.call.context_device}, bytes, false);
     if (failed)
         static_cast<void>(machine.read_buffers.free(block));
     else // if recording the event after the copy fails, the block stays in use: the copy may be in flight

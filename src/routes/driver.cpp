@@ -47,11 +47,27 @@ error enter_for_graph(machine &machine, const shape &asked, const call_facts &ca
     return {.status = FERRY_ERROR_CAPTURE};
 }
 
+namespace {
+
+// Takes note of a copy in a graph that writes pageable memory at each launch.
+error note_writes_of_graph(const driver_table &cu, const shape_end &destination) noexcept {
+    resolved_place here = {};
+    memory_kind kind = destination.kind; // may not have been looked up so far, see look_up_ends
+    if (kind == memory_kind::host)
+        if (error failed = know_kind(cu, destination, here, kind)) return failed;
+    if (is_host(kind) && !is_pinned(kind)) copies_in_flight::note_untracked();
+    return {};
+}
+
+} // namespace
+
 error copy_by_driver(machine &machine, const shape &shape, const call_facts &call, const copy_plan &plan,
                      const copy_site &site) noexcept {
     context_scope graph_scope(machine.cu);
-    if (call.is_captured)
+    if (call.is_captured) {
         if (error failed = enter_for_graph(machine, shape, call, site, graph_scope)) return failed;
+        if (error failed = note_writes_of_graph(machine.cu, shape.destination)) return failed;
+    }
     end_contexts contexts = {site.context, site.context};
     if (plan.names_contexts)
         if (error failed = find_contexts(machine, shape, call.context_device, contexts)) return failed;
@@ -64,7 +80,8 @@ error copy_by_driver(machine &machine, const shape &shape, const call_facts &cal
 error run_driver(machine &machine, const copy_step &step, const copy_site &site) noexcept {
     if (step.plan.are_threads_late) machine.staging.measure_thread_delay();
     const error result = copy_by_driver(machine, step.shape, step.call, step.plan, site);
-    if (step.call.is_stream_idle && is_small_upload(step.shape)) machine.recent.note(site.stream);
+    if (step.call.form == copy_form::asynchronous && is_small_upload(step.shape))
+        machine.uploads.note({site.stream, step.call.context_device}, step.shape.bytes(), step.call.is_stream_idle);
     return result;
 }
 

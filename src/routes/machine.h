@@ -17,7 +17,7 @@
 #include "memory/surfaces.h"
 #include "plan/call_options.h"
 #include "plan/device_profiles.h"
-#include "routes/recent_copies.h"
+#include "routes/small_uploads.h"
 #include "staging/engine.h"
 #include "system/code_reference.h"
 #include "system/fork_mark.h"
@@ -74,7 +74,7 @@ struct machine : opened_driver, machine_settings {
                              0,
                              std::uint64_t{32} << 20,
                              pinned_pool::use::of_instance};
-    recent_copies recent;
+    small_uploads uploads;
     staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     lane_set lanes{cu, contexts, pinned, devices, allocator};
     link_helpers links{cu, contexts, kernels, pinned, devices, lanes, allocator};

@@ -63,7 +63,7 @@ ranked_routes rank_routes(const copy_question &copy) noexcept {
         ranked.refused = forced ? forced->why_not(copy) : obstacle::no_route;
         return is_obstacle(ranked.refused) ? ranked : ranked.add(*forced, FERRY_REASON_FORCED);
     }
-    if (goes_with_commands(copy.shape, call)) return ranked.add(driver_route, FERRY_REASON_SOURCE_ORDER);
+    if (call.has_command_room) return ranked.add(driver_route, FERRY_REASON_SOURCE_ORDER);
     bool is_only = true;
     for (const route *const by : all_routes) {
         if (by == &driver_route || is_obstacle(by->why_not(copy))) continue;

@@ -114,7 +114,7 @@ bool is_staged(const copy_question &copy) noexcept {
     const call_facts &call = facts.call;
     const shape &shape = copy.shape;
     const bool may_be_read = call.form == copy_form::synchronous || call.is_stream_idle || is_read_early(shape, call) ||
-                             (call.is_source_final && is_read_in_the_call(shape));
+                             may_be_read_early(shape, call) || (call.is_source_final && is_read_in_the_call(shape));
     if (call.preferences.is_urgent) return !may_be_read || !is_sent_with_commands(shape);
     if (call.form == copy_form::asynchronous) {
         if (!may_be_read || !facts.profile) return true;

@@ -145,6 +145,7 @@ public:
     std::uint32_t thread_count() const noexcept { return threads_.count(); }
     std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller if less memory can be pinned
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
+    bool may_write(const address_span &range) noexcept { return scheduler_.may_write(range); }
     // Whether a kernel would start immediately in the current `context` of the device. prepare() must have been called
     // for the device.
     bool has_room_on(int device, CUcontext context) noexcept;

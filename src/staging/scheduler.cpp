@@ -9,6 +9,7 @@
 namespace ferry {
 
 std::atomic<std::uint64_t> copies_in_flight::of_all_ = 0;
+std::atomic<bool> copies_in_flight::are_untracked_ = false;
 
 staging_scheduler::lock staging_scheduler::acquire() noexcept {
     lock held(mutex_, std::defer_lock);
@@ -271,6 +272,19 @@ staging_scheduler::load staging_scheduler::in_flight() noexcept {
     launches_.for_each({launch_state::running, launch_state::losing},
                        [&](const staging_launch &launch) noexcept { found.busy += launch.shared.busy; });
     return found;
+}
+
+bool staging_scheduler::may_write(const address_span &range) noexcept {
+    if (copies_in_flight::are_untracked()) return true;
+    if (!copies_in_flight::are_any()) return false;
+    const lock held = acquire();
+    if (copies_in_flight::of_all() != pending_ + captured_) return true;
+    bool is_written = false;
+    launches_.for_each({launch_state::launched, launch_state::expected, launch_state::running, launch_state::losing},
+                       [&](const staging_launch &launch) noexcept {
+                           is_written |= !launch.work.is_to_device() && launch.work.cut->touches_host(range);
+                       });
+    return is_written;
 }
 
 } // namespace ferry

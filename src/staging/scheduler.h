@@ -36,11 +36,16 @@ public:
         own_.fetch_sub(count, std::memory_order_relaxed);
         of_all_.fetch_sub(count, std::memory_order_relaxed);
     }
-    static bool are_any() noexcept { return of_all_.load(std::memory_order_relaxed) != 0; }
+    static bool are_any() noexcept { return of_all() != 0; }
+    static std::uint64_t of_all() noexcept { return of_all_.load(std::memory_order_relaxed); }
+    // For copies by the driver in graphs that write pageable memory: their end is not known, so they count forever.
+    static void note_untracked() noexcept { are_untracked_.store(true, std::memory_order_relaxed); }
+    static bool are_untracked() noexcept { return are_untracked_.load(std::memory_order_relaxed); }
 
 private:
     std::atomic<std::uint64_t> own_ = 0;
     static std::atomic<std::uint64_t> of_all_;
+    static std::atomic<bool> are_untracked_;
 };
 
 class staging_scheduler {
@@ -92,6 +97,9 @@ public:
         std::uint64_t bytes = 0; // bytes that have not arrived
     };
     load in_flight() noexcept;
+    // Whether a copy that has not ended, or a captured copy, may write to these host addresses. All copies of other
+    // instances count, because only their number is known here.
+    bool may_write(const address_span &range) noexcept;
 
     // ---- Launches whose context has died (scheduler_losses.cpp)
 

@@ -11,29 +11,48 @@ namespace {
 
 // In a loop of small copies, only the previous copy may be ahead, so this waits as long as that copy takes. The
 // software driver's threads may have to wait for a processor.
-bool is_idle_soon(const recent_copies &recent, CUstream stream, bool is_software,
+bool is_idle_soon(const small_uploads &uploads, const upload_stream &on, bool is_software,
                   function_ref<bool()> is_idle) noexcept {
     const std::uint64_t last_copy_ns = is_software ? 300'000 : 30'000;
-    if (!recent.is_recent(stream)) return false;
+    if (!uploads.is_recent(on)) return false;
     const std::uint64_t until = clock_ns() + last_copy_ns;
     while (clock_ns() < until)
         if (is_idle()) return true;
     return false;
 }
 
+// Whether no unfinished work writes the source: the caller promises it for all work except ferry's own copies. A device
+// that uses the host's page tables writes pageable memory with other routes than staging, which are not tracked. Neither
+// are copies to a registered part of the source.
+bool is_left_alone(ferry_instance &instance, const shape &shape, const call_facts &call) noexcept {
+    const address_span &source = shape.source.span;
+    return is_read_in_the_call(shape) && !is_elsewhere(shape.destination, call.context_device) &&
+           instance.pinned.ranges().next_registration(source.first) > source.last &&
+           !instance.devices[call.context_device].info.pageable_uses_host_page_tables &&
+           !instance.staging.may_write(source);
+}
+
 } // namespace
 
 error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, call_facts &call) noexcept {
+    call.has_command_room = false;
     if (call.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, call.is_captured)) return failed;
-    if (call.is_captured || !is_pageable(shape) || goes_with_commands(shape, call)) return {};
+    call.may_read_early = call.may_read_early && !call.is_captured && is_left_alone(instance, shape, call);
+    if (call.is_captured || !is_pageable(shape)) return {};
+    // A copy of up to 4 KiB exhausts the number of commands first, as every other call on the stream does.
+    constexpr std::uint64_t max_without_room = 4096;
+    const upload_stream on = {stream, call.context_device};
+    const bool may_go = may_go_with_commands(shape, call);
+    call.has_command_room = may_go && (shape.width <= max_without_room || instance.uploads.has_room(on, shape.width));
+    if (call.has_command_room) return {};
     // The driver's call to the host would also wait for the program's own work on the legacy stream.
     const bool legacy_counts = copies_in_flight::are_any() || !is_read_in_the_call(shape);
     const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
     call.is_stream_idle = ask();
-    if (!call.is_stream_idle && is_small_upload(shape) && !call.preferences.source_read)
-        call.is_stream_idle =
-            is_idle_soon(instance.recent, stream, instance.report.driver == FERRY_DRIVER_SOFTWARE, ask);
+    const bool is_next_read_early = is_read_early(shape, call) || may_be_read_early(shape, call);
+    if (!call.is_stream_idle && is_small_upload(shape) && (may_go || !is_next_read_early))
+        call.is_stream_idle = is_idle_soon(instance.uploads, on, instance.report.driver == FERRY_DRIVER_SOFTWARE, ask);
     return {};
 }
 

@@ -51,6 +51,11 @@ struct prepared_copy {
     return shape.source.array || shape.destination.array ? look_up_arrays(instance, copy, ends) : ok;
 }
 
+// Whether the memory is pageable for every context, and not memory of a host pool.
+inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
+    return place.facts && place.facts->kind == memory_kind::pageable;
+}
+
 enum class purpose { run, explain };
 
 // Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
@@ -83,6 +88,8 @@ template <class Submit>
     if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
 
     call.form = form;
+    call.may_read_early = form == copy_form::asynchronous && wanted.order == source_order::any &&
+                          is_pageable_everywhere(prepared.ends.source);
     if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;
     if (needs_no_choice(shape, call.preferences) && !leaves_device(shape, call.context_device)) {
         plan = plan_for_driver(shape, call);

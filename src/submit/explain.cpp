@@ -67,6 +67,7 @@ error print_forecasts(ferry_instance &instance, const shape &known, const prepar
 // How long the call blocks. `source` and `destination` are the kinds of memory that the driver reports.
 blocking blocking_of(const copy_step &step, memory_kind source, memory_kind destination) noexcept {
     if (step.call.form == copy_form::synchronous) return blocking::until_done;
+    if (step.call.has_command_room && step.plan.route == route_kind::driver) return blocking::no;
     if (step.plan.route == route_kind::driver)
         return step.plan.wait_in_the_call ? blocking::until_done : blocking_of(source, destination, step.call.form);
     if (!step.plan.wait_in_the_call) return blocking::no;

@@ -100,7 +100,7 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, bool with_ticket
     // on the legacy stream.
     const auto goes_either_way = [&](std::int32_t route) {
         return route == FERRY_ROUTE_DRIVER || route == FERRY_ROUTE_STAGED ||
-               (route == FERRY_ROUTE_BUFFERED && drawn.options.has(read_in_the_call));
+               (route == FERRY_ROUTE_BUFFERED && !drawn.options.has(in_stream_order));
     };
     const bool may_change = goes_either_way(info.route) && goes_either_way(explained.route) &&
                             (explained.route != FERRY_ROUTE_DRIVER || !w.is_alone());
@@ -116,6 +116,7 @@ void enqueue(world &w, bool with_ticket) {
     const std::size_t lane = w.any_lane();
     w.say(std::string("ferry_copy_async on '") + w.lanes[lane].name + "' of device " +
           std::to_string(w.lanes[lane].device) + ": " + drawn.words());
+    w.wait_for_early_read(drawn);
     w.order(lane, {drawn});
     issue(w, drawn, lane, with_ticket);
 }
@@ -171,6 +172,7 @@ void copy_bytes_on_a_stream(world &w) {
     const struct lane &on = w.lanes[lane];
     w.say(std::string("ferry_copy_bytes_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +
           drawn.words());
+    w.wait_for_early_read(drawn);
     w.order(lane, {drawn});
     const ferry_copy_desc copy = drawn.describe();
     ferry_instance *const ferry = w.instance_for({drawn});
@@ -252,6 +254,7 @@ void copy_on_a_held_stream(world &w) {
     // Staging is prepared first, because a first copy may wait.
     const std::int32_t prepared = w.call(on.context, [&] { return ferry_staging_prepare(ferry, on.device, nullptr); });
     w.expect(prepared == 0 || prepared == FERRY_ERROR_UNSUPPORTED, "ferry_staging_prepare failed");
+    w.wait_for_early_read(drawn);
     w.order(lane, {drawn});
     ferry_explanation explained = new_explanation();
     ferry_error_info error = new_error();

@@ -217,6 +217,12 @@ void world::order(std::size_t lane, const std::vector<effect> &effects) {
     }
 }
 
+void world::wait_for_early_read(const drawn_copy &drawn) {
+    buffer &from = *drawn.source.in;
+    if (drawn.options.fields().source_order == FERRY_SOURCE_ORDER_ANY && is_written_by_a_host_function(from))
+        wait_for(from);
+}
+
 void world::enqueued(std::size_t lane, const std::vector<effect> &effects) {
     for (const effect &one : effects) {
         apply(one);

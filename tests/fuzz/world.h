@@ -145,6 +145,8 @@ public:
 
     // Orders `effects`, which are enqueued on `lane` next, after the work that they conflict with.
     void order(std::size_t lane, const std::vector<effect> &effects);
+    // Waits until the program's own work has written the source of a copy that may read the source before that work.
+    void wait_for_early_read(const drawn_copy &drawn);
     void enqueued(std::size_t lane, const std::vector<effect> &effects);
     // Same as above, for effects of the calling thread itself. Work on the lanes in `ordered` comes first anyway.
     void wait_for(const std::vector<effect> &effects, std::uint32_t ordered = 0);

@@ -130,11 +130,10 @@ case_result run_pageable_loops(session &session) {
                             taken[who].push_back(times.copy_ns);
                             calls[who].push_back(times.call_ns);
                         }
-                    const bool is_judged = !(is_busy && to_device && order == FERRY_SOURCE_ORDER_ANY);
                     row found = {.labels = {stream, direction.name, order_name},
                                  .bytes = size,
                                  .times = compare(taken[0], taken[1])};
-                    if (is_judged) found.target = target_of_loop(is_busy, to_device, size);
+                    found.target = target_of_loop(is_busy, to_device, size);
                     result.rows.push_back(found);
                     result.numbers.lines.push_back(
                         {{stream, direction.name, order_name, size_text(size)},
