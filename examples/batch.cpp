@@ -23,17 +23,18 @@ int main() try {
     std::vector<int> received(count * length);
     const auto first = host.view().sub(0, count * length), second = host.view().sub(count * length, count * length);
 
-    std::vector<std::uint64_t> slots, from_first, from_second, sizes(count, length * sizeof(int));
+    std::vector<ferry::piece> pieces;
+    std::vector<std::uint64_t> from_second;
     for (std::uint64_t i = 0; i < count; ++i) {
-        slots.push_back(device.view().sub(slot_of(i) * length, length).address());
-        from_first.push_back(first.sub(i * length, length).address());
+        const auto slot = device.view().sub(slot_of(i) * length, length);
+        pieces.push_back({ferry::source(first.sub(i * length, length).pointer()), ferry::destination(slot.address()),
+                          length * sizeof(int)});
         from_second.push_back(second.sub(i * length, length).address());
     }
-    const ferry::pieces pieces(slots, from_first, sizes); // refers to the three vectors and copies nothing
 
-    sizes[617] = std::uint64_t{1} << 30; // past the end: the whole batch is refused
+    pieces[617].size = std::uint64_t{1} << 30; // past the end: the whole batch is refused
     const ferry::status refused = ferry::copy_pieces(ferry, pieces);
-    sizes[617] = sizes[0];
+    pieces[617].size = length * sizeof(int);
     ferry::copy_pieces(ferry, pieces).or_throw();
 
     const auto rows = device.view().shaped(length, count);
@@ -46,7 +47,7 @@ int main() try {
 
     const auto prepared = ferry::prepared::create(ferry, pieces, stream, ferry::copy_flag::updatable).or_throw();
     prepared.launch(stream).or_throw();
-    prepared.set_addresses(nullptr, from_second, stream).or_throw(); // other sources, the same slots
+    prepared.set_addresses(ferry::sources(from_second), stream).or_throw(); // other sources, the same slots
     prepared.launch(stream).or_throw();
     ferry::copy_batch_async(ferry, halves, stream).or_throw();
     stream.synchronize().or_throw();

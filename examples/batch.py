@@ -22,12 +22,20 @@ Place = struct(kind=c_int32, device=c_int32, address=c_uint64, array=c_void_p, r
                slice_height=c_uint64, x=c_uint64, y=c_uint64, z=c_uint64, reserved=c_uint64 * 4)
 CopyDesc = struct(destination=Place, source=Place, width=c_uint64, height=c_uint64, depth=c_uint64,
                   reserved=c_uint64 * 5)
+PieceList = struct(struct_size=c_uint32, reserved=c_uint32, count=c_uint64, destinations=c_void_p, sources=c_void_p,
+                   sizes=c_void_p, stride=c_uint64, source_file=c_void_p)
+
+
+def pieces(**arrays):  # three arrays, each with as many numbers as there are pieces
+    return byref(PieceList(sizeof(PieceList), 0, count, **{name: addressof(array) for name, array in arrays.items()}))
+
+
 FERRY_KIND_HOST, FERRY_KIND_DEVICE, FERRY_COPY_UPDATABLE = 1, 2, 0x10
 count, size = 1000, 256  # two frames of pieces; each piece repeats one byte
 frames = ctypes.create_string_buffer(bytes(n // size % 251 for n in range(2 * count * size)), 2 * count * size)
 received, numbers = ctypes.create_string_buffer(count * size), c_uint64 * count
 # Without argtypes, ctypes does not know the width of an integer, so each number is wrapped in its C type.
-instance, prepared, device, many = c_void_p(), c_void_p(), c_uint64(), c_uint64(count)
+instance, prepared, device = c_void_p(), c_void_p(), c_uint64()
 FERRY_DRIVER_AUTO = 1  # the software driver where there is no GPU
 options = (c_uint32 * 2)(8, FERRY_DRIVER_AUTO)  # the first fields of ferry_options: struct_size, driver
 check(ferry.ferry_open(byref(options), byref(instance), None))
@@ -38,8 +46,9 @@ first, second = (numbers(*(addressof(frames) + (n + at) * size for n in range(co
 sizes, wrong = numbers(*[size] * count), numbers(*(1 << 30 if n == 617 else size for n in range(count)))
 
 error = ErrorInfo(sizeof(ErrorInfo))
-refused = ferry.ferry_copy_pieces(instance, slots, first, wrong, many, None, byref(error))
-check(ferry.ferry_copy_pieces(instance, slots, first, sizes, many, None, None))
+refused = ferry.ferry_copy_pieces(instance, pieces(destinations=slots, sources=first, sizes=wrong), None, byref(error))
+right = pieces(destinations=slots, sources=first, sizes=sizes)
+check(ferry.ferry_copy_pieces(instance, right, None, None))
 halves = (CopyDesc * 2)(*(CopyDesc(source=Place(FERRY_KIND_DEVICE, address=device.value, row_pitch=size, x=x),
                                    destination=Place(FERRY_KIND_HOST, address=addressof(received), row_pitch=size, x=x),
                                    width=size // 2, height=count) for x in (0, size // 2)))
@@ -47,10 +56,9 @@ check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), None, None))
 arrived = received.raw[::-1] == frames.raw[:count * size]
 
 updatable = (c_uint32 * 2)(8, FERRY_COPY_UPDATABLE)  # the first fields of ferry_copy_options: struct_size, flags
-check(ferry.ferry_prepared_create_pieces(instance, slots, first, sizes, many, byref(updatable), None, byref(prepared),
-                                         None))
+check(ferry.ferry_prepared_create_pieces(instance, right, byref(updatable), None, byref(prepared), None))
 check(ferry.ferry_prepared_launch(prepared, None, None, None, None))  # on the default stream
-check(ferry.ferry_prepared_set_addresses(prepared, None, second, None, None))  # new sources
+check(ferry.ferry_prepared_set_addresses(prepared, pieces(sources=second), None, None))  # new sources
 check(ferry.ferry_prepared_launch(prepared, None, None, None, None))
 check(ferry.ferry_copy_batch(instance, halves, c_uint64(2), None, None))
 ferry.ferry_prepared_destroy(prepared, None)

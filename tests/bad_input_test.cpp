@@ -5,6 +5,7 @@
 
 #include "support/fault_driver.h"
 #include "support/ferry_array.h"
+#include "support/piece_lists.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -195,7 +196,7 @@ TEST_F(bad_input, an_overflow_names_the_field_at_fault_and_the_largest_value_tha
     EXPECT_EQ(error.field, FERRY_FIELD_DEPTH);
     EXPECT_EQ(error.value, most);
     const std::uint64_t to = device->address(), from = host->address(), size = most - 8;
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), &to, &from, &size, 1, nullptr, &error), FERRY_ERROR_OVERFLOW);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), in_arrays(&to, &from, &size, 1), nullptr, &error), FERRY_ERROR_OVERFLOW);
     EXPECT_EQ(error.field, FERRY_FIELD_WIDTH);
     EXPECT_EQ(error.limit, most - from + 1);
     EXPECT_EQ(device->read(), device->picture());

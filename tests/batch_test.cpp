@@ -13,6 +13,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/piece_batch.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -268,9 +269,10 @@ TEST_F(batch, a_table_in_flight_is_not_reused_after_the_failure_of_another_conte
 TEST_F(batch, an_empty_batch_and_empty_copies_succeed) {
     test_place device(place_kind::device, {.width = 64});
     EXPECT_OK(ferry_copy_batch(basic.get(), nullptr, 0, nullptr, nullptr));
-    EXPECT_OK(ferry_copy_pieces(basic.get(), nullptr, nullptr, nullptr, 0, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), in_arrays(nullptr, nullptr, nullptr, 0), nullptr, nullptr));
     EXPECT_OK(ferry_copy_batch_async(basic.get(), nullptr, 0, nullptr, stream, nullptr, nullptr));
-    EXPECT_OK(ferry_copy_pieces_async(basic.get(), nullptr, nullptr, nullptr, 0, nullptr, stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), in_arrays(nullptr, nullptr, nullptr, 0), nullptr, stream, nullptr,
+                                      nullptr));
     piece_batch pieces;
     pieces.add(0, 0, 0);
     pieces.add(1, device.address(), 0);
@@ -284,14 +286,15 @@ TEST_F(batch, an_empty_batch_and_empty_copies_succeed) {
 
 TEST_F(batch, null_arrays_are_refused) {
     ferry_error_info error = new_error();
-    const std::uint64_t one = 1;
     EXPECT_EQ(ferry_copy_batch(nullptr, nullptr, 0, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_batch(basic.get(), nullptr, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, &one, nullptr, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), &one, nullptr, &one, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, &one, &one, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    expect_refusal(ferry_copy_pieces(basic.get(), &one, &one, &one, UINT64_MAX / 2, nullptr, &error), error,
-                   FERRY_ERROR_OUT_OF_MEMORY, FERRY_SIDE_NONE, FERRY_FIELD_NONE);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    const std::uint64_t words[3] = {};
+    const in_arrays endless(&words[0], &words[1], &words[2], UINT64_MAX / 256);
+    ferry_piece_list apart = endless.list;
+    apart.stride = 24;
+    expect_refusal(ferry_copy_pieces(basic.get(), &apart, nullptr, &error), error, FERRY_ERROR_OUT_OF_MEMORY,
+                   FERRY_SIDE_NONE, FERRY_FIELD_NONE);
 }
 
 TEST_F(batch, a_bad_piece_is_refused_with_its_index_before_anything_is_enqueued) {
@@ -477,9 +480,9 @@ TEST_F(batch, a_batch_with_a_copy_that_its_route_cannot_serve_copies_nothing_and
                                                           nullptr, &error));
                     expect_refused(pieces.prepare(instance.get(), stream, {}, &prepared, &error));
                     expect_refused(pieces.prepare(instance.get(), stream, forced | updatable, &prepared, &error));
-                    expect_refused(ferry_copy_pieces_explain_async(instance.get(), pieces.to.data(), pieces.from.data(),
-                                                                   pieces.sizes.data(), count, nullptr, stream,
-                                                                   &explanation, &error));
+                    expect_refused(ferry_copy_pieces_explain_async(
+                        instance.get(), in_arrays(pieces.to.data(), pieces.from.data(), pieces.sizes.data(), count),
+                        nullptr, stream, &explanation, &error));
                     EXPECT_EQ(prepared, nullptr);
                     wait();
                     both.expect_untouched();
@@ -864,7 +867,8 @@ TEST_F(batch, a_prepared_batch_of_descriptors_can_be_launched) {
     ASSERT_OK(ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr));
     wait();
     mixed.expect_copied();
-    EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
+    EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, in_arrays(nullptr, nullptr, nullptr, mixed.copies.size()),
+                                           stream, nullptr),
               FERRY_ERROR_UNSUPPORTED);
 }
 
@@ -947,7 +951,9 @@ TEST_F(batch, new_addresses_apply_to_later_launches) {
                 cache.expect_copied();
                 cache.shuffle(seed++);
                 ferry_error_info error = new_error();
-                ASSERT_OK(ferry_prepared_set_addresses(prepared.handle, cache.batch.to.data(), nullptr, stream, &error))
+                ASSERT_OK(ferry_prepared_set_addresses(
+                    prepared.handle, in_arrays(cache.batch.to.data(), nullptr, nullptr, cache.batch.to.size()), stream,
+                    &error))
                     << describe(error);
             }
         }
@@ -963,7 +969,8 @@ TEST_F(batch, a_graph_of_a_changeable_batch_reads_its_current_addresses_or_is_re
         ASSERT_OK(cache.batch.prepare(basic.get(), stream, updatable, &prepared.handle));
         captured_graph graph(stream);
         const std::int32_t status = ferry_prepared_launch(prepared.handle, nullptr, stream, nullptr, nullptr);
-        EXPECT_EQ(ferry_prepared_set_addresses(prepared.handle, nullptr, nullptr, stream, nullptr),
+        EXPECT_EQ(ferry_prepared_set_addresses(
+                      prepared.handle, in_arrays(nullptr, nullptr, nullptr, cache.batch.to.size()), stream, nullptr),
                   FERRY_ERROR_CAPTURE);
         graph.end();
         if (status == FERRY_ERROR_CAPTURE) continue; // no kernels can serve this batch
@@ -972,8 +979,10 @@ TEST_F(batch, a_graph_of_a_changeable_batch_reads_its_current_addresses_or_is_re
             graph.run();
             cache.expect_copied();
             cache.shuffle(seed++);
-            ASSERT_OK(ferry_prepared_set_addresses(prepared.handle, cache.batch.to.data(), cache.batch.from.data(),
-                                                   stream, nullptr));
+            ASSERT_OK(ferry_prepared_set_addresses(
+                prepared.handle,
+                in_arrays(cache.batch.to.data(), cache.batch.from.data(), nullptr, cache.batch.to.size()), stream,
+                nullptr));
         }
     }
 }
@@ -1016,7 +1025,8 @@ TEST_F(batch, bad_new_addresses_are_refused_with_their_index_and_the_old_address
         std::vector<std::uint64_t> to = cache.batch.to;
         to[7] = one.to;
         ferry_error_info error = new_error();
-        const std::int32_t status = ferry_prepared_set_addresses(prepared.handle, to.data(), nullptr, stream, &error);
+        const std::int32_t status = ferry_prepared_set_addresses(
+            prepared.handle, in_arrays(to.data(), nullptr, nullptr, to.size()), stream, &error);
         if (one.status == FERRY_ERROR_OUT_OF_MEMORY) // pinned to pinned: the kind differs, or even the alignment
             EXPECT_TRUE(status == FERRY_ERROR_OTHER_KIND || status == FERRY_ERROR_ALIGNMENT) << describe(error);
         else
@@ -1091,8 +1101,8 @@ TEST_F(batch, a_failure_of_any_driver_call_is_reported_and_leaks_nothing) {
                 expect_told(all.prepare(instance.get(), stream, updatable, &prepared));
                 if (prepared) {
                     expect_told(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
-                    expect_told(
-                        ferry_prepared_set_addresses(prepared, all.to.data(), all.from.data(), stream, nullptr));
+                    expect_told(ferry_prepared_set_addresses(
+                        prepared, in_arrays(all.to.data(), all.from.data(), nullptr, all.to.size()), stream, nullptr));
                     expect_told(ferry_prepared_destroy(prepared, nullptr));
                 }
                 driver.heal();

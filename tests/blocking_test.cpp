@@ -20,6 +20,7 @@
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/waiting_free.h"
@@ -189,8 +190,8 @@ ferry_fill_desc fill_of(const scene &at) {
 ferry_prepared *prepare_batch(scene &at) {
     const std::uint64_t destination = at.device(), source = at.host(), bytes = 64;
     ferry_prepared *made = nullptr;
-    EXPECT_OK(ferry_prepared_create_pieces(at.ferry, &destination, &source, &bytes, 1, by_kernel | updatable, at.stream,
-                                           &made, nullptr));
+    EXPECT_OK(ferry_prepared_create_pieces(at.ferry, in_arrays(&destination, &source, &bytes, 1), by_kernel | updatable,
+                                           at.stream, &made, nullptr));
     return made;
 }
 
@@ -237,6 +238,12 @@ const row rows[] = {
      [](scene &) -> call { return [] { return ferry_place_array_layer(nullptr, 0, nullptr, 0), done; }; }},
     {"ferry_copy_desc_set",
      [](scene &) -> call { return [] { return ferry_copy_desc_set(nullptr, nullptr, nullptr, 1, 1, 1), done; }; }},
+    {"ferry_piece_list_set",
+     [](scene &) -> call { return [] { return ferry_piece_list_set(nullptr, nullptr, 0), done; }; }},
+    {"ferry_piece_list_set_arrays",
+     [](scene &) -> call {
+         return [] { return ferry_piece_list_set_arrays(nullptr, nullptr, nullptr, nullptr, 0), done; };
+     }},
     {"ferry_fill_desc_init",
      [](scene &) -> call { return [] { return ferry_fill_desc_init(nullptr, nullptr, 1, 1, 1, nullptr, 0), done; }; }},
     {"ferry_obstacle_text", [](scene &) -> call { return [] { return ferry_obstacle_text(1) ? done : -1; }; }},
@@ -386,7 +393,8 @@ const row rows[] = {
          return [&] {
              const std::uint64_t to[] = {at.device(), at.device() + 256}, from[] = {at.host(), at.host() + 256},
                                  sizes[] = {64, 64};
-             return ferry_copy_pieces_async(at.ferry, to, from, sizes, 2, nullptr, at.stream, nullptr, nullptr);
+             return ferry_copy_pieces_async(at.ferry, in_arrays(to, from, sizes, 2), nullptr, at.stream, nullptr,
+                                            nullptr);
          };
      }},
     {"ferry_prepared_launch",
@@ -401,7 +409,7 @@ const row rows[] = {
          at.at_end([batch] { EXPECT_OK(ferry_prepared_destroy(batch, nullptr)); });
          return [&at, batch] {
              const std::uint64_t to = at.device() + 256, from = at.host() + 256;
-             return ferry_prepared_set_addresses(batch, &to, &from, at.stream, nullptr);
+             return ferry_prepared_set_addresses(batch, in_arrays(&to, &from, nullptr, 1), at.stream, nullptr);
          };
      }},
     {"ferry_prepared_destroy_deferred",
@@ -461,8 +469,8 @@ const row rows[] = {
          return [&] {
              const std::uint64_t to = at.device(), from = at.host(), bytes = 64;
              auto explanation = sized<ferry_batch_explanation>();
-             return ferry_copy_pieces_explain_async(at.ferry, &to, &from, &bytes, 1, by_kernel, at.stream, &explanation,
-                                                    nullptr);
+             return ferry_copy_pieces_explain_async(at.ferry, in_arrays(&to, &from, &bytes, 1), by_kernel, at.stream,
+                                                    &explanation, nullptr);
          };
      }},
 
@@ -812,7 +820,7 @@ const row waiting_rows[] = {
      [](scene &at) -> call {
          return [&] {
              const std::uint64_t to = at.device(), from = at.host(), bytes = size;
-             return ferry_copy_pieces(at.ferry, &to, &from, &bytes, 1, nullptr, nullptr);
+             return ferry_copy_pieces(at.ferry, in_arrays(&to, &from, &bytes, 1), nullptr, nullptr);
          };
      }},
     {"ferry_fill",

@@ -14,6 +14,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/piece_batch.h"
+#include "support/piece_lists.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/station.h"
@@ -317,9 +318,10 @@ TEST_F(broadcasts, batches_of_large_copies_allocate_nothing_once_warm) {
         const std::uint64_t from[] = {at(pinned), at(pinned) + apart};
         long warm = 0;
         for (int round = 0; round < 4; ++round) {
-            ASSERT_OK(ferry_copy_pieces_async(instance.get(), to, from, sizes, 2, nullptr, stream, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_pieces_async(instance.get(), in_arrays(to, from, sizes, 2), nullptr, stream, nullptr,
+                                              nullptr));
             ASSERT_OK(raw().cuStreamSynchronize(stream));
-            ASSERT_OK(ferry_copy_pieces(instance.get(), to, from, sizes, 2, nullptr, nullptr));
+            ASSERT_OK(ferry_copy_pieces(instance.get(), in_arrays(to, from, sizes, 2), nullptr, nullptr));
             if (round == 1) warm = memory.calls;
         }
         EXPECT_EQ(memory.calls, warm) << apart;
@@ -351,7 +353,7 @@ TEST_F(broadcasts, a_program_thread_that_waits_for_its_batch_needs_no_other_thre
         const std::uint64_t ends[] = {pieces.to[0], pieces.to[0] + parts}, starts[] = {at(sent), at(pinned)},
                             each[] = {parts, parts};
         std::memcpy(pinned.address, sent.data() + parts, parts);
-        ASSERT_OK(ferry_copy_pieces(instance.get(), ends, starts, each, 2, nullptr, nullptr));
+        ASSERT_OK(ferry_copy_pieces(instance.get(), in_arrays(ends, starts, each, 2), nullptr, nullptr));
         EXPECT_TRUE(stations[0].read() == sent);
         // With options
         stations[0].write(bytes(size));
@@ -494,7 +496,8 @@ TEST_F(broadcasts, a_source_that_is_registered_in_part_is_not_broadcast) {
                         from[] = {source.address(), source.address()}, sizes[] = {size, size};
     ferry_batch_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), to, from, sizes, 2, nullptr, stream, &told, nullptr));
+    ASSERT_OK(
+        ferry_copy_pieces_explain_async(counted.get(), in_arrays(to, from, sizes, 2), nullptr, stream, &told, nullptr));
     EXPECT_EQ(told.broadcasts.copies, 0u);
     ASSERT_OK(broadcast(source.address(), size, stream));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -529,7 +532,8 @@ TEST_F(broadcasts, urgent_batches_are_not_broadcast) {
                         sizes[] = {size, size};
     ferry_batch_explanation told = {};
     told.struct_size = sizeof told;
-    ASSERT_OK(ferry_copy_pieces_explain_async(instance.get(), to, from, sizes, 2, nullptr, stream, &told, nullptr));
+    ASSERT_OK(ferry_copy_pieces_explain_async(instance.get(), in_arrays(to, from, sizes, 2), nullptr, stream, &told,
+                                              nullptr));
     EXPECT_EQ(told.broadcasts.copies, 0u);
     EXPECT_GT(told.kernels.copies, 0u);
 }
@@ -540,12 +544,12 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
     on_all_devices(size + 64);
     const std::uint64_t to[] = {stations[0].address() + size, stations[0].address(), stations[1].address()},
                         from[] = {at(pinned), at(pinned), at(pinned)}, sizes[] = {64, size, size};
-    ASSERT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, nullptr, stream, nullptr,
+    ASSERT_OK(ferry_copy_pieces_async(counted.get(), in_arrays(to, from, sizes, 3), nullptr, stream, nullptr,
                                       nullptr)); // makes the lanes
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_NOT_SUPPORTED, 1, true);
     ferry_error_info error = new_error();
-    EXPECT_NE(ferry_copy_pieces_async(counted.get(), to, from, sizes, 3, nullptr, stream, nullptr, &error),
+    EXPECT_NE(ferry_copy_pieces_async(counted.get(), in_arrays(to, from, sizes, 3), nullptr, stream, nullptr, &error),
               FERRY_SUCCESS);
     EXPECT_GE(error.index, 1u);
     driver.heal();

@@ -13,6 +13,7 @@
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {
@@ -155,11 +156,11 @@ std::vector<any_call> copy_options::all_calls() {
          }},
         {"ferry_copy_pieces",
          [this](instance i, options o, error e) {
-             return ferry_copy_pieces(i, destinations, sources, sizes, count, o, e);
+             return ferry_copy_pieces(i, in_arrays(destinations, sources, sizes, count), o, e);
          }},
         {"ferry_copy_pieces_async",
          [this](instance i, options o, error e) {
-             return ferry_copy_pieces_async(i, destinations, sources, sizes, count, o, stream, nullptr, e);
+             return ferry_copy_pieces_async(i, in_arrays(destinations, sources, sizes, count), o, stream, nullptr, e);
          }},
         {"ferry_prepared_create",
          [this](instance i, options o, error e) {
@@ -171,7 +172,7 @@ std::vector<any_call> copy_options::all_calls() {
          [this](instance i, options o, error e) {
              ferry_prepared *made = reinterpret_cast<ferry_prepared *>(this);
              const std::int32_t status =
-                 ferry_prepared_create_pieces(i, destinations, sources, sizes, count, o, stream, &made, e);
+                 ferry_prepared_create_pieces(i, in_arrays(destinations, sources, sizes, count), o, stream, &made, e);
              return launched(status, made);
          }},
         {"ferry_prepared_launch",
@@ -205,8 +206,8 @@ std::vector<any_call> copy_options::all_calls() {
         {"ferry_copy_pieces_explain_async",
          [this](instance i, options o, error e) {
              ferry_batch_explanation found = new_batch_explanation();
-             const std::int32_t status =
-                 ferry_copy_pieces_explain_async(i, destinations, sources, sizes, count, o, stream, &found, e);
+             const std::int32_t status = ferry_copy_pieces_explain_async(
+                 i, in_arrays(destinations, sources, sizes, count), o, stream, &found, e);
              return explained(status, found);
          },
          true},
@@ -243,7 +244,8 @@ std::vector<ticket_call> copy_options::ticket_calls(ferry_instance *instance, co
          }},
         {"ferry_copy_pieces_async", sizes[0] + sizes[1],
          [=, this](options o, CUstream on, ferry_ticket **ticket) {
-             return ferry_copy_pieces_async(instance, destinations, sources, sizes, count, o, on, ticket, nullptr);
+             return ferry_copy_pieces_async(instance, in_arrays(destinations, sources, sizes, count), o, on, ticket,
+                                            nullptr);
          }},
         {"ferry_prepared_launch", 0,
          [=](options o, CUstream on, ferry_ticket **ticket) {
@@ -658,13 +660,13 @@ TEST_F(copy_options, a_ticket_for_no_work_is_done_immediately) {
          }},
         {"no pieces",
          [&](ferry_ticket **ticket) {
-             return ferry_copy_pieces_async(counted.get(), nullptr, nullptr, nullptr, 0, tag(5), stream, ticket,
-                                            nullptr);
+             return ferry_copy_pieces_async(counted.get(), in_arrays(nullptr, nullptr, nullptr, 0), tag(5), stream,
+                                            ticket, nullptr);
          }},
         {"empty pieces",
          [&](ferry_ticket **ticket) {
-             return ferry_copy_pieces_async(counted.get(), destinations, sources, no_bytes, count, tag(5), stream,
-                                            ticket, nullptr);
+             return ferry_copy_pieces_async(counted.get(), in_arrays(destinations, sources, no_bytes, count), tag(5),
+                                            stream, ticket, nullptr);
          }},
         {"an empty copy",
          [&](ferry_ticket **ticket) {
@@ -726,7 +728,8 @@ TEST_F(copy_options, a_call_that_fails_returns_no_ticket) {
     EXPECT_EQ(ferry_copy_batch_async(counted.get(), &bad_copy, 1, nullptr, stream, &ticket, nullptr), FERRY_ERROR_KIND);
     EXPECT_EQ(ticket, nullptr);
     ticket = marked();
-    EXPECT_EQ(ferry_copy_pieces_async(counted.get(), nowhere, sources, sizes, count, nullptr, stream, &ticket, nullptr),
+    EXPECT_EQ(ferry_copy_pieces_async(counted.get(), in_arrays(nowhere, sources, sizes, count), nullptr, stream,
+                                      &ticket, nullptr),
               FERRY_ERROR_ADDRESS);
     EXPECT_EQ(ticket, nullptr);
     ticket = marked();

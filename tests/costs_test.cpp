@@ -7,6 +7,7 @@
 
 #include "support/fault_driver.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/system.h"
 #include "support/test_place.h"
 
@@ -371,8 +372,9 @@ TEST_F(costs, a_warm_batch_queries_each_allocation_once_and_allocates_nothing) {
             const std::int32_t status =
                 is_described ? ferry_copy_batch_async(instance.get(), copies.data(), copies.size(), nullptr, stream,
                                                       nullptr, nullptr)
-                             : ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(),
-                                                       sizes.size(), nullptr, stream, nullptr, nullptr);
+                             : ferry_copy_pieces_async(instance.get(),
+                                                       in_arrays(to.data(), from.data(), sizes.data(), sizes.size()),
+                                                       nullptr, stream, nullptr, nullptr);
             const long made = allocations - before;
             ASSERT_OK(status);
             const int launches = driver.calls("cuLaunchKernel"), batches = driver.calls("cuMemcpyBatchAsync");
@@ -408,8 +410,8 @@ TEST_F(costs, staged_batches_between_staged_copies_allocate_nothing_once_warm) {
                                       nullptr, nullptr);
     };
     const auto copy_pieces = [&] {
-        return ferry_copy_pieces_async(instance.get(), to.data(), from.data(), sizes.data(), sizes.size(), by_staging,
-                                       stream, nullptr, nullptr);
+        return ferry_copy_pieces_async(instance.get(), in_arrays(to.data(), from.data(), sizes.data(), sizes.size()),
+                                       by_staging, stream, nullptr, nullptr);
     };
     for (int frame = 0; frame < 200; ++frame) {
         const long before = own_allocations;

@@ -314,7 +314,7 @@ static_assert(!can_fill<ferry::array &, int> && !can_fill<memory, int> && !can_f
 static_assert(can_fill<device_view<std::array<int, 4>>, std::array<int, 4>>);
 static_assert(!can_fill<device_view<std::array<int, 3>>, std::array<int, 3>>);
 
-// A batch is any contiguous range of descriptors, or contiguous ranges of 64-bit numbers.
+// A batch is any contiguous range of descriptors or pieces, or contiguous ranges of 64-bit numbers.
 template <class Copies>
 inline constexpr bool can_copy_batch = compile(ferry::copy_batch<Copies>, ferry::copy_batch_async<Copies>,
                                                ferry::explain_batch_async<Copies>, ferry::prepared::create<Copies>);
@@ -322,8 +322,9 @@ static_assert(can_copy_batch<std::vector<ferry_copy_desc>> && can_copy_batch<fer
 static_assert(can_copy_batch<std::array<ferry_copy_desc, 2>> && can_copy_batch<pinned_memory<ferry_copy_desc>>);
 
 using addresses = std::vector<std::uint64_t>;
-template <class R> ferry::pieces pieces_of(R &&to, R &&from, R &&of) {
-    return {std::forward<R>(to), std::forward<R>(from), std::forward<R>(of)};
+template <class R> ferry::pieces pieces_of(R &&from, R &&to, R &&of) {
+    return {ferry::sources(std::forward<R>(from)), ferry::destinations(std::forward<R>(to)),
+            ferry::sizes(std::forward<R>(of))};
 }
 template <class R> inline constexpr bool can_be_pieces = compile(pieces_of<R>);
 static_assert(can_be_pieces<addresses &> && can_be_pieces<const addresses &> && can_be_pieces<std::uint64_t (&)[4]>);
@@ -346,10 +347,25 @@ struct own_options : ferry_multilink_options {};
     static_cast<void>(ferry.set_multilink(0, own_options()));
 }
 
-// New addresses must come with their count.
-template <class To, class From> inline constexpr bool can_change = compile(&ferry::prepared::set_addresses<To, From>);
-static_assert(can_change<addresses, addresses> && can_change<std::nullptr_t, std::uint64_t[4]>);
-static_assert(can_change<addresses, std::nullptr_t> && can_change<std::nullptr_t, std::nullptr_t>);
+// Structs of ferry, and structs of the program. Ranges of numbers need names.
+struct own_struct {
+    std::uint64_t from, to, bytes;
+    void *pointer;
+    std::uint32_t small;
+};
+template <class R> inline constexpr bool is_pieces = std::is_convertible_v<R, ferry::pieces>;
+static_assert(is_pieces<std::vector<ferry_piece> &> && is_pieces<const std::vector<ferry::piece> &>);
+static_assert(is_pieces<ferry_piece (&)[4]> && is_pieces<const std::array<ferry::piece, 4> &>);
+static_assert(!is_pieces<addresses &> && !is_pieces<std::vector<own_struct> &> && !is_pieces<ferry_piece *>);
+static_assert(!is_pieces<std::vector<ferry_copy_desc> &>);
+template <class... Arguments> inline constexpr bool makes_pieces = std::is_constructible_v<ferry::pieces, Arguments...>;
+static_assert(!makes_pieces<addresses &, addresses &, addresses &>);
+static_assert(!makes_pieces<ferry::destination_list, ferry::source_list, ferry::size_list>);
+using own_number = std::uint64_t own_struct::*;
+static_assert(makes_pieces<std::vector<own_struct> &, own_number, own_number, own_number>);
+static_assert(makes_pieces<own_struct (&)[2], void * own_struct::*, own_number, own_number>);
+static_assert(!std::is_constructible_v<ferry::piece, std::uint64_t, std::uint64_t, std::uint64_t>);
+static_assert(!std::is_constructible_v<ferry::piece, ferry::destination_address, ferry::source_address, std::uint64_t>);
 
 #ifdef __cpp_lib_span
 static_assert(can_copy_batch<std::span<const ferry_copy_desc>> && can_be_pieces<std::span<const std::uint64_t>>);
@@ -644,17 +660,21 @@ void copy_many(const ferry::instance &ferry) {
     const auto first = reinterpret_cast<std::uintptr_t>(host.data());
     const std::uint64_t to[] = {device.address(), device.address() + 128}, from[] = {first, first + 128},
                         again[] = {first + 128, first}, size[] = {128, 128, 128};
-    expect(ferry::copy_pieces(ferry, {to, from, size}).field() == FERRY_FIELD_SIZE, "a size too many is refused");
+    expect(ferry::copy_pieces(ferry, {ferry::sources(from), ferry::destinations(to), ferry::sizes(size)}).field() ==
+               FERRY_FIELD_SIZE,
+           "a size too many is refused");
     const std::array<std::uint64_t, 2> sizes = {128, 128};
-    const auto batch = *ferry::prepared::create(ferry, {to, from, sizes}, nullptr, ferry::copy_flag::updatable);
+    const ferry::pieces listed(ferry::sources(from), ferry::destinations(to), ferry::sizes(sizes));
+    const auto batch = *ferry::prepared::create(ferry, listed, nullptr, ferry::copy_flag::updatable);
     expect(batch && batch.launch(nullptr).ok(), "pieces are prepared and launched");
     expect(ferry::copy(ferry, device, back), "they come back");
     expect(back[0] == 0 && back[63] == 63, "as they were");
-    expect(batch.set_addresses(nullptr, again, nullptr), "from other addresses");
+    expect(batch.set_addresses(ferry::sources(again), nullptr), "from other addresses");
     expect(batch.launch(nullptr), "again");
     expect(ferry::copy(ferry, device, back), "they come back too");
     expect(back[0] == 32 && back[63] == 31, "the other way round");
-    expect(batch.set_addresses(nullptr, size, nullptr).side() == FERRY_SIDE_SOURCE, "three addresses are refused");
+    expect(batch.set_addresses(ferry::sources(size), nullptr).field() == FERRY_FIELD_COUNT,
+           "three addresses are refused");
 }
 
 void copy_to_several(const ferry::instance &ferry) {
@@ -663,9 +683,9 @@ void copy_to_several(const ferry::instance &ferry) {
     std::vector<int> back(64);
     const std::uint64_t to[] = {first.address(), second.address()};
     const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
-    expect(ferry::explain_broadcast_async(ferry, to, source, 256, nullptr).error(), "a broadcast is explained");
-    expect(ferry::broadcast_async(ferry, std::vector<std::uint64_t>(1, to[0]), source, 256, nullptr), "and enqueued");
-    expect(ferry::broadcast(ferry, to, source, 256), "and made");
+    expect(ferry::explain_broadcast_async(ferry, source, to, 256, nullptr).error(), "a broadcast is explained");
+    expect(ferry::broadcast_async(ferry, source, std::vector<std::uint64_t>(1, to[0]), 256, nullptr), "and enqueued");
+    expect(ferry::broadcast(ferry, source, to, 256), "and made");
     expect(ferry::copy(ferry, second, back), "it comes back");
     expect(back == sent, "as it was");
     expect(ferry.enable_all_peers().error(), "access is enabled wherever it is offered");

@@ -24,13 +24,15 @@ template <class T, int dimensions> struct span { // shaped like std::mdspan
     static constexpr int rank() { return dimensions; }
 };
 struct arrays { int *data(); int size(); };
+struct upload { const void *from; std::uint64_t to, bytes; std::uint32_t small; };
 template <> struct ferry::memory_kind_of<arrays> : std::integral_constant<std::int32_t, FERRY_KIND_ARRAY> {};
 using rgb = std::array<unsigned char, 3>;
 using namespace ferry;
 """
 PARAMETERS = """ferry_instance *gpu, CUstream_st *stream, event &event, array &texels, prepared &batch,
                 device_memory<int> &memory, device_memory<rgb> &pixels, std::vector<int> &ints,
-                const std::vector<int> &fixed, std::vector<std::uint64_t> &addresses"""
+                const std::vector<int> &fixed, std::vector<std::uint64_t> &addresses,
+                std::vector<upload> &uploads, const pieces &all"""
 
 ADDRESS = "an address does not tell how many elements it has: pass a view"
 BATCH = "the copies must be a contiguous range of ferry_copy_desc"
@@ -67,12 +69,21 @@ WRONG = {
            "registration::create(gpu, std::vector<int>())"],
     LOST: ["copy(gpu, ints, device_memory<int>())", "fill(gpu, device_memory<int>(), 1)"],
     MDSPAN: ["copy(gpu, span<int &, 4>(), memory)", "copy(gpu, memory, span<int, 2>())"],
-    NUMBERS: ["copy_pieces(gpu, {addresses, addresses, ints})", "broadcast(gpu, ints, 1, 4)",
-              "broadcast_async(gpu, memory.address(), 1, 4, stream)", "pieces(addresses.data(), addresses, addresses)",
-              "batch.set_addresses(nullptr, ints, stream)"],
-    PIECES: ["copy_pieces(gpu, {std::vector<std::uint64_t>(2), addresses, addresses})",
-             "copy_pieces(gpu, {addresses, std::array<std::uint64_t, 2>(), addresses})",
-             "copy_pieces(gpu, {addresses, addresses, std::array<const std::uint64_t, 2>{}})"],
+    NUMBERS: ["copy_pieces(gpu, {sources(addresses), destinations(addresses), sizes(ints)})",
+              "broadcast(gpu, 1, ints, 4)", "broadcast_async(gpu, 1, memory.address(), 4, stream)",
+              "pieces(sources(addresses.data()), destinations(addresses), sizes(addresses))",
+              "batch.set_addresses(sources(ints), stream)"],
+    PIECES: ["copy_pieces(gpu, {sources(std::vector<std::uint64_t>(2)), destinations(addresses), sizes(addresses)})",
+             "batch.set_addresses(destinations(std::array<std::uint64_t, 2>()), stream)",
+             "auto same = sizes(std::array<const std::uint64_t, 2>{})", "copy_pieces(gpu, std::vector<piece>(2))",
+             "copy_pieces_async(gpu, std::array<ferry_piece, 2>(), stream)",
+             "copy_pieces(gpu, {std::vector<upload>(2), &upload::from, &upload::to, &upload::bytes})"],
+    "the structs must be a contiguous range, such as a std::vector or a C array, of the struct whose fields are given":
+        ["copy_pieces(gpu, {ints, &upload::from, &upload::to, &upload::bytes})"],
+    "addresses and sizes of pieces must be integers or pointers of 8 bytes":
+        ["copy_pieces(gpu, {uploads, &upload::small, &upload::to, &upload::bytes})"],
+    "name the ranges: pieces(sources(a), destinations(b), sizes(c))":
+        ["copy_pieces(gpu, {addresses, addresses, addresses})", "auto made = pieces(addresses, addresses, addresses)"],
     READ_LATER: ["copy_async(gpu, std::vector<int>(4), memory, stream)",
                  "copy_async_ticket(gpu, pinned_block<int>(), memory, stream)",
                  "describe_copy(std::array<int, 4>(), memory)"],
@@ -107,8 +118,8 @@ WRONG = {
          "explain_async(gpu, ferry_fill_desc(), stream, 0)", "fill(gpu, memory, 1, host_flag::shared)",
          "auto made = fill_async_ticket(gpu, memory, 1, stream, 1u)",
          "copy_batch(gpu, std::vector<ferry_copy_desc>(), array_flag::layered)",
-         "copy_pieces(gpu, {addresses, addresses, addresses}, FERRY_COPY_CHECK_OVERLAP)",
-         "broadcast(gpu, addresses, 1, 4, event_flag::interprocess | event_flag::disable_timing)",
+         "copy_pieces(gpu, all, FERRY_COPY_CHECK_OVERLAP)",
+         "broadcast(gpu, 1, addresses, 4, event_flag::interprocess | event_flag::disable_timing)",
          "batch.launch(stream, 7)", "auto made = prepared::create(gpu, std::vector<ferry_copy_desc>(), stream, 1)"],
     "two values of one option: pass one":
         ["copy(gpu, ints, memory, copy_route::driver | copy_route::kernel)", "auto options = max_sms(2) | max_sms(4)"],
@@ -134,7 +145,7 @@ WRONG = {
          "auto made = external_semaphore::open(instance(), ferry_external_semaphore_desc())",
          "auto made = pool_view::default_of(instance(), FERRY_LOCATION_DEVICE, 0)",
          "auto made = stream_memory<int>::create(instance(), 0, 4, stream)",
-         "auto made = prepared::create(instance(), pieces(addresses, addresses, addresses), stream)",
+         "auto made = prepared::create(instance(), all, stream)",
          "auto made = ticket::create(instance(), stream)", "auto made = copy_async_ticket(instance(), ints, memory, stream)"],
     "the stream would be gone: keep the owner":
         ["auto made = stream_memory<int>::create(gpu, 0, 4, ferry::stream())",

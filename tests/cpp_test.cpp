@@ -832,7 +832,7 @@ TEST_F(cpp, options_reach_every_call_and_explanation) {
     const ferry_copy_desc desc = describe_copy(image, memory).or_throw(), batch[] = {desc};
     const ferry_fill_desc zeros = describe_fill(memory, 0u).or_throw();
     const std::uint64_t to[] = {memory.address()}, from[] = {pinned.address()}, size[] = {36};
-    const pieces piece(to, from, size);
+    const pieces piece(ferry::sources(from), ferry::destinations(to), ferry::sizes(size));
     const status refused[] = {
         copy(gpu, image, memory, contradiction),
         copy(gpu, desc, contradiction),
@@ -860,9 +860,9 @@ TEST_F(cpp, options_reach_every_call_and_explanation) {
         copy_pieces_async(gpu, piece, own, contradiction),
         copy_pieces_async_ticket(gpu, piece, own, contradiction).error(),
         explain_pieces_async(gpu, piece, own, contradiction).error(),
-        broadcast(gpu, to, from[0], 36, contradiction),
-        broadcast_async(gpu, to, from[0], 36, own, contradiction),
-        explain_broadcast_async(gpu, to, from[0], 36, own, contradiction).error(),
+        broadcast(gpu, from[0], to, 36, contradiction),
+        broadcast_async(gpu, from[0], to, 36, own, contradiction),
+        explain_broadcast_async(gpu, from[0], to, 36, own, contradiction).error(),
         prepared::create(gpu, batch, own, contradiction).error(),
         prepared::create(gpu, piece, own, contradiction).error(),
     };
@@ -897,7 +897,7 @@ TEST_F(cpp, every_call_on_a_stream_returns_a_ticket_with_its_tag) {
     const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
     const ferry_copy_desc desc = describe_copy(host, device).or_throw(), batch[] = {desc};
     const std::uint64_t to[] = {device.address()}, from[] = {host.address()}, size[] = {256};
-    const pieces piece(to, from, size);
+    const pieces piece(ferry::sources(from), ferry::destinations(to), ferry::sizes(size));
     const prepared again = prepared::create(gpu, piece, own, tag(3)).or_throw();
     const struct {
         ticket made;
@@ -1593,12 +1593,14 @@ TEST_F(cpp, batches_take_containers_of_descriptors_and_of_addresses) {
         sources.push_back(device.handle() + 4 * i);
         sizes.push_back(64);
     }
-    const pieces all(destinations, sources, sizes);
+    const pieces all(ferry::sources(sources), ferry::destinations(destinations), ferry::sizes(sizes));
     ASSERT_OK(copy_pieces(gpu, all));
     for (std::size_t i = 0; i < 256; ++i)
         ASSERT_EQ(back[i], from[240 - i / 16 * 16 + i % 16]);
     std::fill(back.begin(), back.end(), 0);
-    ASSERT_OK(copy_pieces_async(gpu, {destinations.data(), sources.data(), sizes.data(), 16}, nullptr));
+    ferry_piece_list list;
+    ferry_piece_list_set_arrays(&list, destinations.data(), sources.data(), sizes.data(), 16);
+    ASSERT_OK(copy_pieces_async(gpu, pieces(list), nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(nullptr));
     EXPECT_EQ(back[0], from[240]);
 
@@ -1631,8 +1633,8 @@ TEST_F(cpp, batches_take_c_arrays) {
                                           reinterpret_cast<std::uintptr_t>(back)},
                         sources[] = {memory.address() + 128, memory.address()};
     const std::array<std::uint64_t, 2> sizes = {128, 128};
-    const pieces all(destinations, sources, sizes);
-    EXPECT_EQ(all.count, 2u);
+    const pieces all(ferry::sources(sources), ferry::destinations(destinations), ferry::sizes(sizes));
+    EXPECT_EQ(all.count(), 2u);
     ASSERT_OK(copy_pieces_async(gpu, all, own));
     ASSERT_OK(own.synchronize());
     EXPECT_TRUE(std::equal(sent.begin(), sent.end(), std::begin(back)));
@@ -1655,12 +1657,50 @@ TEST_F(cpp, piece_lists_of_unequal_lengths_are_refused_naming_the_wrong_side) {
         expect_refused(copy_pieces_async(gpu, all, nullptr), side, limit, value);
         expect_refused(prepared::create(gpu, all, nullptr).error(), side, limit, value);
     };
-    expect_all_refuse({three, two, two}, FERRY_SIDE_DESTINATION, 2, 3);
-    expect_all_refuse({two, three, two}, FERRY_SIDE_SOURCE, 2, 3);
-    expect_all_refuse({two, three, three}, FERRY_SIDE_DESTINATION, 3, 2);
+    expect_all_refuse({sources(two), destinations(three), sizes(two)}, FERRY_SIDE_DESTINATION, 2, 3);
+    expect_all_refuse({sources(three), destinations(two), sizes(two)}, FERRY_SIDE_SOURCE, 2, 3);
+    expect_all_refuse({sources(three), destinations(two), sizes(three)}, FERRY_SIDE_DESTINATION, 3, 2);
     const std::vector<std::uint64_t> none;
-    expect_all_refuse({none, none, two}, FERRY_SIDE_DESTINATION, 2, 0);
-    EXPECT_OK(copy_pieces(gpu, {none, none, none}));
+    expect_all_refuse({sources(none), destinations(none), sizes(two)}, FERRY_SIDE_DESTINATION, 2, 0);
+    EXPECT_OK(copy_pieces(gpu, {sources(none), destinations(none), sizes(none)}));
+    EXPECT_OK(copy_pieces(gpu, std::span<const piece>()));
+}
+
+TEST_F(cpp, pieces_are_structs_of_ferry_or_fields_of_own_structs) {
+    struct upload {
+        char name[5];
+        const void *from;
+        std::uint64_t bytes;
+        std::uintptr_t to;
+    };
+    std::vector<std::uint32_t> sent = volume::numbers(64), back(64);
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 64).or_throw();
+    std::vector<upload> uploads;
+    std::vector<piece> downloads;
+    for (std::size_t i = 0; i < 64; i += 8) {
+        const std::uint64_t there = memory.address() + 4 * i;
+        uploads.push_back({"file", &sent[56 - i], 32, there});
+        downloads.push_back({source(there), destination(&back[56 - i]), 32});
+    }
+    const pieces all(uploads, &upload::from, &upload::to, &upload::bytes);
+    EXPECT_EQ(all.count(), 8u);
+    ASSERT_OK(copy_pieces(gpu, all));
+    ASSERT_OK(copy_pieces(gpu, downloads));
+    EXPECT_EQ(back, sent);
+    std::fill(back.begin(), back.end(), 0);
+    const std::vector<ferry_piece> plain(downloads.begin(), downloads.end());
+    ASSERT_OK(copy_pieces(gpu, std::span(plain)));
+    EXPECT_EQ(back, sent);
+    const piece one(source(&sent[0]), destination(memory.address()), 4);
+    EXPECT_EQ(one.source, reinterpret_cast<std::uintptr_t>(sent.data()));
+    EXPECT_EQ(one.destination, memory.address());
+    EXPECT_EQ(one.size, 4u);
+    EXPECT_EQ(piece().size, 0u);
+
+    uploads[3].bytes = 1 << 20;
+    const status refused = copy_pieces(gpu, all);
+    EXPECT_EQ(refused.code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(refused.info().index, 3u);
 }
 
 TEST_F(cpp, a_broadcast_reaches_every_destination) {
@@ -1674,7 +1714,7 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
     }
     const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
     const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
-    const ferry_batch_explanation told = explain_broadcast_async(gpu, destinations, source, size, own).or_throw();
+    const ferry_batch_explanation told = explain_broadcast_async(gpu, source, destinations, size, own).or_throw();
     EXPECT_EQ(told.broadcasts.copies, device_count() > 1 ? destinations.size() : 0u) << line_of(told).text;
     const auto expect_everywhere = [&] {
         for (device_memory<std::uint32_t> &each : memory) {
@@ -1684,16 +1724,16 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
             ASSERT_OK(fill(gpu, each, 0u));
         }
     };
-    ASSERT_OK(broadcast(gpu, destinations, source, size));
+    ASSERT_OK(broadcast(gpu, source, destinations, size));
     expect_everywhere();
-    ASSERT_OK(broadcast_async(gpu, destinations, source, size, own));
+    ASSERT_OK(broadcast_async(gpu, source, destinations, size, own));
     ASSERT_OK(own.synchronize());
     expect_everywhere();
 
     const std::uint64_t bad[] = {destinations[0], 0};
-    EXPECT_EQ(broadcast(gpu, bad, source, size).info().index, 1u);
-    EXPECT_EQ(broadcast(gpu, bad, source, size, copy_flag::updatable).code(), FERRY_ERROR_FLAGS);
-    EXPECT_OK(broadcast(gpu, std::vector<std::uint64_t>(), source, size));
+    EXPECT_EQ(broadcast(gpu, source, bad, size).info().index, 1u);
+    EXPECT_EQ(broadcast(gpu, source, bad, size, copy_flag::updatable).code(), FERRY_ERROR_FLAGS);
+    EXPECT_OK(broadcast(gpu, source, std::vector<std::uint64_t>(), size));
 }
 
 TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {
@@ -1760,19 +1800,21 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     }
     const std::vector<std::uint64_t> sizes(8, 128);
     prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), nullptr, copy_flag::updatable).or_throw();
+        prepared::create(gpu, pieces(ferry::sources(sources), ferry::destinations(destinations), ferry::sizes(sizes)),
+                         nullptr, copy_flag::updatable)
+            .or_throw();
     EXPECT_EQ(batch.count(), 8u);
     std::vector<std::uint32_t> back(256);
     ASSERT_OK(batch.launch(nullptr));
     ASSERT_OK(copy(gpu, device, back));
     EXPECT_EQ(back[0], numbers[7 * 32]);
     std::reverse(sources.begin(), sources.end());
-    ASSERT_OK(batch.set_addresses(nullptr, sources, nullptr));
+    ASSERT_OK(batch.set_addresses(ferry::sources(sources), nullptr));
     prepared moved = std::move(batch);
     EXPECT_FALSE(batch);
     EXPECT_EQ(batch.count(), 0u);
     EXPECT_EQ(batch.launch(nullptr).code(), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(batch.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(batch.set_addresses(ferry::sources(sources), nullptr).code(), FERRY_ERROR_INVALID_ARGUMENT);
     ASSERT_OK(moved.launch(nullptr));
     ASSERT_OK(copy(gpu, device, back));
     EXPECT_EQ(back, numbers);
@@ -1780,12 +1822,13 @@ TEST_F(cpp, a_prepared_batch_is_launched_changed_and_destroyed_with_its_owner) {
     const prepared whole = prepared::create(gpu, one, nullptr).or_throw();
     EXPECT_OK(whole.launch(nullptr));
     EXPECT_EQ(whole.count(), 1u);
-    EXPECT_EQ(whole.set_addresses(nullptr, nullptr, nullptr).code(), FERRY_ERROR_UNSUPPORTED) << "made of descriptors";
+    EXPECT_EQ(whole.set_addresses(ferry::sources(sources), nullptr).code(), FERRY_ERROR_UNSUPPORTED)
+        << "made of descriptors";
     EXPECT_EQ(prepared::create(gpu, one, nullptr, copy_flags(~std::uint32_t{0})).error().code(), FERRY_ERROR_FLAGS);
 
     prepared taken(gpu, moved.release(), 8); // as if the handle came from the C function
     EXPECT_EQ(moved.count(), 0u);
-    ASSERT_OK(taken.set_addresses(destinations, sources, nullptr));
+    ASSERT_OK(taken.set_addresses(ferry::sources(sources), ferry::destinations(destinations), nullptr));
     ASSERT_OK(taken.launch(nullptr));
     ASSERT_OK(copy(gpu, device, back));
     EXPECT_EQ(back, numbers);
@@ -1893,16 +1936,21 @@ TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
                         swapped[] = {from + 128, from}, three[] = {from, from, from};
     const stream own = stream::create(gpu, 0).or_throw();
     const prepared batch =
-        prepared::create(gpu, pieces(destinations, sources, sizes), own, copy_flag::updatable).or_throw();
-    const auto expect_refused = [](const status &each, std::int32_t side, std::uint64_t value) {
-        expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, FERRY_FIELD_SIZE);
+        prepared::create(gpu, pieces(ferry::sources(sources), ferry::destinations(destinations), ferry::sizes(sizes)),
+                         own, copy_flag::updatable)
+            .or_throw();
+    const auto expect_refused = [](const status &each, std::int32_t side, std::int32_t field, std::uint64_t value) {
+        expect_refusal(each, FERRY_ERROR_INVALID_ARGUMENT, side, field);
         EXPECT_EQ(each.info().limit, 2u);
         EXPECT_EQ(each.info().value, value);
     };
-    expect_refused(batch.set_addresses(nullptr, three, own), FERRY_SIDE_SOURCE, 3);
-    expect_refused(batch.set_addresses(three, nullptr, own), FERRY_SIDE_DESTINATION, 3);
-    expect_refused(batch.set_addresses(destinations, std::array{from}, own), FERRY_SIDE_SOURCE, 1);
-    expect_refused(batch.set_addresses(std::vector<std::uint64_t>(), swapped, own), FERRY_SIDE_DESTINATION, 0);
+    const std::vector<std::uint64_t> none;
+    const std::array<piece, 3> many = {};
+    expect_refused(batch.set_addresses(ferry::sources(three), own), FERRY_SIDE_PIECES, FERRY_FIELD_COUNT, 3);
+    expect_refused(batch.set_addresses(ferry::destinations(three), own), FERRY_SIDE_PIECES, FERRY_FIELD_COUNT, 3);
+    expect_refused(batch.set_addresses(many, own), FERRY_SIDE_PIECES, FERRY_FIELD_COUNT, 3);
+    expect_refused(batch.set_addresses(ferry::sources(swapped), ferry::destinations(none), own), FERRY_SIDE_DESTINATION,
+                   FERRY_FIELD_SIZE, 0);
 
     const auto expect_arrived = [&](std::uint32_t first) {
         std::vector<std::uint32_t> back(64);
@@ -1913,9 +1961,14 @@ TEST_F(cpp, new_addresses_whose_number_differs_from_the_pieces_are_refused) {
         EXPECT_EQ(back[32], 32 - first);
     };
     expect_arrived(0); // the refused calls have changed nothing
-    ASSERT_OK(batch.set_addresses(nullptr, swapped, own));
+    ASSERT_OK(batch.set_addresses(ferry::sources(swapped), own));
     expect_arrived(32);
-    ASSERT_OK(batch.set_addresses(std::array{to + 128, to}, std::span(swapped), own));
+    const std::array changed = {piece(ferry::source(from + 128), ferry::destination(to + 128), 0),
+                                piece(ferry::source(from), ferry::destination(to), 0)}; // the sizes are not read
+    ASSERT_OK(batch.set_addresses(changed, own));
+    expect_arrived(0);
+    const std::array crossed = {to + 128, to};
+    ASSERT_OK(batch.set_addresses(ferry::sources(std::span(swapped)), ferry::destinations(crossed), own));
     expect_arrived(0);
 }
 

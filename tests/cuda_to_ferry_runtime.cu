@@ -307,8 +307,9 @@ TEST_F(cuda_runtime_to_ferry, cudaMemcpyBatchAsync_is_ferry_copy_pieces_async) {
                 sources[i] = from.number() + i * apart;
                 sizes[i] = size;
             }
-            return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, nullptr, stream, nullptr,
-                                           nullptr);
+            ferry_piece_list pieces;
+            ferry_piece_list_set_arrays(&pieces, destinations, sources, sizes, count);
+            return ferry_copy_pieces_async(ferry, &pieces, nullptr, stream, nullptr, nullptr);
         });
 }
 

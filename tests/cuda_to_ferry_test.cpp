@@ -5,6 +5,7 @@
 #include <ostream>
 #include <vector>
 
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
 
@@ -412,7 +413,8 @@ TEST_F(cuda_to_ferry, cuMemcpyBatchAsync_is_ferry_copy_pieces_async) {
             std::uint64_t to[count], from[count], sizes[count];
             for (std::size_t i = 0; i < count; ++i)
                 to[i] = at.to + i * apart, from[i] = at.from + i * apart, sizes[i] = size;
-            return ferry_copy_pieces_async(basic.get(), to, from, sizes, count, nullptr, stream, nullptr, nullptr);
+            return ferry_copy_pieces_async(basic.get(), in_arrays(to, from, sizes, count), nullptr, stream, nullptr,
+                                           nullptr);
         });
 }
 

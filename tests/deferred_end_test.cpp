@@ -10,6 +10,7 @@
 #include "support/emulator.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 
@@ -76,9 +77,9 @@ protected:
         }
         ferry_prepared *prepared = nullptr;
         ferry_error_info error = new_error();
-        EXPECT_OK(ferry_prepared_create_pieces(counted.get(), destinations.data(), sources.data(), sizes.data(), pieces,
-                                               has_kernels() ? by_kernel | updatable : updatable, stream, &prepared,
-                                               &error))
+        EXPECT_OK(ferry_prepared_create_pieces(
+            counted.get(), in_arrays(destinations.data(), sources.data(), sizes.data(), pieces),
+            has_kernels() ? by_kernel | updatable : updatable, stream, &prepared, &error))
             << describe(error);
         return prepared;
     }

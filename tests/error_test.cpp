@@ -6,6 +6,7 @@
 
 #include "support/fault_driver.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/test_place.h"
 #include "system/handles.h"
 
@@ -201,9 +202,9 @@ TEST_F(error_details, a_batch_names_copy_0_and_piece_0) {
                                    std::to_string(device_count()) + " (FERRY_ERROR_DEVICE)");
     const std::uint64_t to[] = {memory.address(), memory.address()}, from[] = {0, memory.address() + 128},
                         sizes[] = {64, 64};
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), to, from, sizes, 2, nullptr, &error), FERRY_ERROR_ADDRESS);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), in_arrays(to, from, sizes, 2), nullptr, &error), FERRY_ERROR_ADDRESS);
     expect_words(describe(error), {"piece 0: source.address: 0"});
-    EXPECT_EQ(ferry_copy_pieces(basic.get(), to, from, sizes, 2, updatable, &error), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), in_arrays(to, from, sizes, 2), updatable, &error), FERRY_ERROR_FLAGS);
     EXPECT_EQ(error.item, FERRY_ITEM_NONE) << "the options belong to no piece";
 }
 
@@ -409,16 +410,19 @@ TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed)
         const char *only = nullptr;            // the driver function that fails; null: each that the call needs
     };
     std::vector<row> rows = {
-        {"batches", [&](error_info e) { return ferry_copy_pieces(ferry, to, from, sizes, 2, nullptr, e); }},
-        {"batches",
-         [&](error_info e) { return ferry_copy_pieces_async(ferry, to, from, sizes, 2, nullptr, stream, nullptr, e); }},
+        {"batches", [&](error_info e) { return ferry_copy_pieces(ferry, in_arrays(to, from, sizes, 2), nullptr, e); }},
         {"batches",
          [&](error_info e) {
-             return ferry_prepared_create_pieces(ferry, to, from, sizes, 2, nullptr, stream, &prepared, e);
+             return ferry_copy_pieces_async(ferry, in_arrays(to, from, sizes, 2), nullptr, stream, nullptr, e);
+         }},
+        {"batches",
+         [&](error_info e) {
+             return ferry_prepared_create_pieces(ferry, in_arrays(to, from, sizes, 2), nullptr, stream, &prepared, e);
          }},
         {"batches", [&](error_info e) { return ferry_prepared_launch(prepared, nullptr, stream, nullptr, e); },
          [&] {
-             EXPECT_OK(ferry_prepared_create_pieces(ferry, to, from, sizes, 2, nullptr, stream, &prepared, nullptr));
+             EXPECT_OK(ferry_prepared_create_pieces(ferry, in_arrays(to, from, sizes, 2), nullptr, stream, &prepared,
+                                                    nullptr));
          }},
         {"contexts",
          [&](error_info e) {

@@ -16,6 +16,7 @@
 
 #include "ferry/ferry.hpp"
 #include "support/fault_driver.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/second_process.h"
 #include "system/handles.h"
@@ -309,7 +310,8 @@ TEST_F(files, pageable_batches_fills_and_explanations_take_the_memory) {
         from.push_back(reinterpret_cast<std::uintptr_t>(data.data()) + 64'000 - i * 1000);
         sizes.push_back(1000);
     }
-    ASSERT_OK(ferry_copy_pieces(basic.get(), to.data(), from.data(), sizes.data(), sizes.size(), nullptr, nullptr));
+    ASSERT_OK(ferry_copy_pieces(basic.get(), in_arrays(to.data(), from.data(), sizes.data(), sizes.size()), nullptr,
+                                nullptr));
     for (std::uint64_t i = 0; i < 64; ++i)
         EXPECT_EQ(std::memcmp(shared.data() + i * 1000, data.data() + 64'000 - i * 1000, 1000), 0) << i;
     ASSERT_OK(ferry_external_memory_release(basic.get(), memory, nullptr));

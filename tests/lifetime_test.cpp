@@ -10,6 +10,7 @@
 #include "support/ferry_array.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 
@@ -34,13 +35,14 @@ struct kernel_pieces {
         std::copy(data.begin(), data.end(), from.data());
     }
     std::int32_t copy(ferry_instance *instance, CUstream stream) const {
-        return ferry_copy_pieces_async(instance, destinations.data(), sources.data(), sizes.data(), count, nullptr,
-                                       stream, nullptr, nullptr);
+        return ferry_copy_pieces_async(instance, in_arrays(destinations.data(), sources.data(), sizes.data(), count),
+                                       nullptr, stream, nullptr, nullptr);
     }
     std::int32_t prepare(ferry_instance *instance, CUstream stream, const how &options,
                          ferry_prepared **prepared) const {
-        return ferry_prepared_create_pieces(instance, destinations.data(), sources.data(), sizes.data(), count, options,
-                                            stream, prepared, nullptr);
+        return ferry_prepared_create_pieces(instance,
+                                            in_arrays(destinations.data(), sources.data(), sizes.data(), count),
+                                            options, stream, prepared, nullptr);
     }
     bool have_arrived() const {
         const bytes arrived = read_back(to, count * apart), sent = from.copy();
@@ -169,7 +171,9 @@ TEST_F(lifetimes, the_driver_copies_a_prepared_batch_in_another_context) {
                 if (options.has(updatable)) {
                     std::reverse(pieces.destinations.begin(), pieces.destinations.end());
                     std::reverse(pieces.sources.begin(), pieces.sources.end());
-                    EXPECT_OK(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), pieces.sources.data(),
+                    EXPECT_OK(ferry_prepared_set_addresses(prepared,
+                                                           in_arrays(pieces.destinations.data(), pieces.sources.data(),
+                                                                     nullptr, pieces.destinations.size()),
                                                            nullptr, nullptr));
                     pieces.fill(3);
                     launch(false);
@@ -195,7 +199,10 @@ TEST_F(lifetimes, new_addresses_are_checked_for_the_context_that_a_batch_was_pre
     {
         const made_current in_other(other.handle);
         const kernel_pieces elsewhere(beyond_parameters);
-        EXPECT_EQ(ferry_prepared_set_addresses(prepared, elsewhere.destinations.data(), nullptr, nullptr, nullptr),
+        EXPECT_EQ(ferry_prepared_set_addresses(
+                      prepared,
+                      in_arrays(elsewhere.destinations.data(), nullptr, nullptr, elsewhere.destinations.size()),
+                      nullptr, nullptr),
                   FERRY_ERROR_OTHER_KIND);
     }
     ASSERT_OK(ferry_prepared_launch(prepared, nullptr, nullptr, nullptr, nullptr));
@@ -456,8 +463,10 @@ TEST_F(lifetimes, either_all_new_addresses_are_set_or_none_whatever_fails) {
             kernel_pieces moved(beyond_parameters);
             driver.fail(entry, CUDA_ERROR_OUT_OF_MEMORY, nth, true);
             if (!std::strcmp(entry, "cuStreamSynchronize")) driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
-            const std::int32_t status = ferry_prepared_set_addresses(prepared, moved.destinations.data(),
-                                                                     moved.sources.data(), stream, nullptr);
+            const std::int32_t status = ferry_prepared_set_addresses(
+                prepared,
+                in_arrays(moved.destinations.data(), moved.sources.data(), nullptr, moved.destinations.size()), stream,
+                nullptr);
             driver.heal();
             CUcontext current = nullptr;
             EXPECT_OK(raw().cuCtxGetCurrent(&current));
@@ -509,7 +518,9 @@ struct everything {
         note(pieces.prepare(ferry, stream, by_kernel | updatable, &prepared));
         if (!prepared) return first;
         note(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
-        note(ferry_prepared_set_addresses(prepared, pieces.destinations.data(), nullptr, stream, nullptr));
+        note(ferry_prepared_set_addresses(
+            prepared, in_arrays(pieces.destinations.data(), nullptr, nullptr, pieces.destinations.size()), stream,
+            nullptr));
         note(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
         note(ferry_prepared_destroy(prepared, nullptr));
         return first;

@@ -7,6 +7,7 @@
 #include <ferry/ferry_nvtx.hpp>
 
 #include "support/driver_under_test.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {
@@ -41,7 +42,7 @@ TEST_F(nvtx_ranges, surround_every_call_and_report_its_kind_and_bytes) {
     ASSERT_OK(ferry_copy_bytes(traced.get(), device, host, 4096, nullptr, nullptr));
     ASSERT_OK(ferry_copy_bytes_async(traced.get(), device, host, 5000, nullptr, stream, nullptr, nullptr));
     const std::uint64_t to[] = {device, device + 4096}, from[] = {host, host + 4096}, sizes[] = {16, 32};
-    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, nullptr, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(traced.get(), in_arrays(to, from, sizes, 2), nullptr, stream, nullptr, nullptr));
     ferry_fill_desc fill = {};
     fill.destination.address = device;
     fill.width = 64;

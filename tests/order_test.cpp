@@ -10,6 +10,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/piece_batch.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -81,7 +82,8 @@ void enqueue(ferry_instance *instance, form made, const ferry_copy_desc &copy, c
         EXPECT_OK(ferry_copy_batch_async(instance, &copy, 1, options, stream, nullptr, nullptr));
         break;
     case form::pieces:
-        EXPECT_OK(ferry_copy_pieces_async(instance, &to, &from, &copy.width, 1, options, stream, nullptr, nullptr));
+        EXPECT_OK(ferry_copy_pieces_async(instance, in_arrays(&to, &from, &copy.width, 1), options, stream, nullptr,
+                                          nullptr));
         break;
     case form::prepared:
         EXPECT_OK(ferry_prepared_launch(kept.prepared, nullptr, stream, nullptr, nullptr));
@@ -188,7 +190,8 @@ TEST_F(order, a_pageable_source_is_read_after_staged_work_on_the_legacy_stream) 
                         EXPECT_OK(way % 4 == 0 ? ferry_copy_async(ferry, &read, options, on, nullptr, nullptr)
                                   : way == 1   ? ferry_copy(ferry, &read, options, nullptr)
                                   : way == 2   ? ferry_copy_batch(ferry, &read, 1, options, nullptr)
-                                             : ferry_copy_pieces(ferry, &to, &from, &read.width, 1, options, nullptr));
+                                             : ferry_copy_pieces(ferry, in_arrays(&to, &from, &read.width, 1), options,
+                                                                 nullptr));
                     });
                 }
                 EXPECT_OK(raw().cuCtxSynchronize());
@@ -226,7 +229,8 @@ TEST_F(order, a_batch_waits_for_its_stream_once) {
     gate held(stream);
     const int before = waits_of(driver);
     run_behind(held, driver, [&] {
-        EXPECT_OK(ferry_copy_pieces_async(counted.get(), to, from, sizes, 64, nullptr, stream, nullptr, nullptr));
+        EXPECT_OK(
+            ferry_copy_pieces_async(counted.get(), in_arrays(to, from, sizes, 64), nullptr, stream, nullptr, nullptr));
     });
     EXPECT_EQ(waits_of(driver), before + 1);
 }
@@ -748,9 +752,9 @@ TEST_F(order, a_capture_refuses_pageable_sources_that_only_the_driver_can_copy) 
                        FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         expect_refusal(ferry_copy_batch_async(counted.get(), &copy, 1, options, stream, nullptr, &error), error,
                        FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
-        expect_refusal(
-            ferry_copy_pieces_async(counted.get(), &address, &source, &size, 1, options, stream, nullptr, &error),
-            error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        expect_refusal(ferry_copy_pieces_async(counted.get(), in_arrays(&address, &source, &size, 1), options, stream,
+                                               nullptr, &error),
+                       error, FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
         ferry_explanation told = {};
         told.struct_size = sizeof told;
         expect_refusal(ferry_copy_explain_async(counted.get(), &copy, options, stream, &told, &error), error,

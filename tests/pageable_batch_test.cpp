@@ -14,6 +14,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/piece_batch.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
 #include "support/system.h"
@@ -182,8 +183,9 @@ TEST_F(pageable_batch, an_explanation_reports_how_many_copies_take_each_route) {
     {
         const gate held(stream);
         driver.reset_counts();
-        ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), all.to.data(), all.from.data(), all.sizes.data(),
-                                                  all.sizes.size(), nullptr, stream, &told, nullptr));
+        ASSERT_OK(ferry_copy_pieces_explain_async(
+            counted.get(), in_arrays(all.to.data(), all.from.data(), all.sizes.data(), all.sizes.size()), nullptr,
+            stream, &told, nullptr));
         expect_one_launch(0);
     }
     EXPECT_EQ(told.context_device, 0);
@@ -221,9 +223,10 @@ TEST_F(pageable_batch, the_explanation_counts_a_caller_that_helps_with_its_direc
             ferry_batch_explanation told = {};
             told.struct_size = sizeof told;
             const gate held(stream);
-            ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), pieces.batch.to.data(), pieces.batch.from.data(),
-                                                      pieces.batch.sizes.data(), pieces.batch.sizes.size(), nullptr,
-                                                      stream, &told, nullptr));
+            ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(),
+                                                      in_arrays(pieces.batch.to.data(), pieces.batch.from.data(),
+                                                                pieces.batch.sizes.data(), pieces.batch.sizes.size()),
+                                                      nullptr, stream, &told, nullptr));
             const bool helps = options == (one.from == place_kind::pageable ? read_in_the_call : written_in_the_call);
             EXPECT_GT(told.staged.copies, 0u);
             EXPECT_EQ(told.threads, report.staging_threads + (helps ? 1u : 0u));
@@ -318,8 +321,9 @@ TEST_F(pageable_batch, new_addresses_of_a_prepared_batch_apply_to_later_launches
             moves_by_words &= (second.batch.to[i] - first.batch.to[i]) % 16 == 0;
         if (moves_by_words) {
             ferry_error_info error = new_error();
-            ASSERT_OK(ferry_prepared_set_addresses(prepared, second.batch.to.data(), second.batch.from.data(), stream,
-                                                   &error))
+            ASSERT_OK(ferry_prepared_set_addresses(
+                prepared, in_arrays(second.batch.to.data(), second.batch.from.data(), nullptr, second.batch.to.size()),
+                stream, &error))
                 << describe(error);
             ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
             wait();
@@ -470,9 +474,9 @@ TEST_F(pageable_batch, registered_parts_of_a_mapping_are_found) {
         explanation.struct_size = sizeof explanation;
         {
             const gate held(stream);
-            ASSERT_OK(ferry_copy_pieces_explain_async(counted.get(), batch.to.data(), batch.from.data(),
-                                                      batch.sizes.data(), count, nullptr, stream, &explanation,
-                                                      nullptr));
+            ASSERT_OK(ferry_copy_pieces_explain_async(
+                counted.get(), in_arrays(batch.to.data(), batch.from.data(), batch.sizes.data(), count), nullptr,
+                stream, &explanation, nullptr));
             EXPECT_EQ(explanation.staged.copies, count - pinned);
             EXPECT_EQ(explanation.staged.copies + explanation.kernels.copies + explanation.batch_calls.copies +
                           explanation.singles.copies,

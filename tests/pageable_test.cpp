@@ -36,6 +36,7 @@
 #include "support/how.h"
 #include "support/huge_pages.h"
 #include "support/piece_batch.h"
+#include "support/piece_lists.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
@@ -2178,7 +2179,8 @@ TEST_F(pageable, the_first_call_that_finds_a_dead_context_ends_the_copies_there)
                 to.push_back(second + 256 * i);
             }
             const std::vector<std::uint64_t> sizes(pieces, 64);
-            ASSERT_OK(ferry_prepared_create_pieces(counted.get(), to.data(), from.data(), sizes.data(), pieces, nullptr,
+            ASSERT_OK(ferry_prepared_create_pieces(counted.get(),
+                                                   in_arrays(to.data(), from.data(), sizes.data(), pieces), nullptr,
                                                    other, &prepared, nullptr));
             ASSERT_OK(
                 ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), nullptr, other, nullptr, nullptr));

@@ -6,6 +6,7 @@
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/sanitizer.h"
 #include "support/test_place.h"
@@ -240,11 +241,11 @@ TEST_F(routes, the_software_driver_copies_every_piece_of_pageable_memory_itself_
         to.push_back(reinterpret_cast<std::uintptr_t>(received.data()) + i * size);
     }
     driver.reset_counts();
-    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), there.data(), from.data(), sizes.data(), count, nullptr, stream,
-                                      nullptr, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), in_arrays(there.data(), from.data(), sizes.data(), count), nullptr,
+                                      stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
-    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), to.data(), there.data(), sizes.data(), count, nullptr, stream,
-                                      nullptr, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(ferry.get(), in_arrays(to.data(), there.data(), sizes.data(), count), nullptr,
+                                      stream, nullptr, nullptr));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     for (std::uint64_t i = 0; i < count; ++i)

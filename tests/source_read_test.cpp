@@ -10,6 +10,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/piece_batch.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
 
@@ -343,8 +344,8 @@ TEST_F(source_read, an_instance_may_request_it_and_batches_of_pieces_wait_too) {
         destinations.push_back(reinterpret_cast<std::uintptr_t>(to[i].data()));
         sources.push_back(from + i * size);
     }
-    EXPECT_OK(ferry_copy_pieces_async(asking.get(), destinations.data(), sources.data(), sizes.data(), count, nullptr,
-                                      stream, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(asking.get(), in_arrays(destinations.data(), sources.data(), sizes.data(), count),
+                                      nullptr, stream, nullptr, nullptr));
     for (std::uint64_t i = 0; i < count; ++i)
         EXPECT_EQ(std::memcmp(to[i].data(), data.data() + i * size, size), 0) << i;
     EXPECT_OK(raw().cuStreamSynchronize(stream));

@@ -5,6 +5,7 @@
 
 #include "support/fault_driver.h"
 #include "support/gate.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "support/test_place.h"
 #include "support/waiting_free.h"
@@ -208,8 +209,8 @@ TEST_F(streams, tickets_and_notifications_follow_batches_and_fills) {
     info.struct_size = sizeof info;
     {
         const gate held(stream);
-        ASSERT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, nullptr, stream,
-                                          nullptr, nullptr));
+        ASSERT_OK(ferry_copy_pieces_async(basic.get(), in_arrays(to.data(), from.data(), sizes.data(), count), nullptr,
+                                          stream, nullptr, nullptr));
         ASSERT_OK(ferry_ticket_create(basic.get(), stream, &ticket, nullptr));
         ASSERT_OK(ferry_stream_notify(
             basic.get(), stream,

@@ -15,6 +15,7 @@
 #include "support/fault_driver.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/raw_objects.h"
 #include "system/threads.h"
 
@@ -215,7 +216,7 @@ TEST_F(traces, every_kind_of_call_is_reported) {
     ferry_prepared *prepared = nullptr;
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_batch_async(traced.get(), copies, 2, nullptr, stream, nullptr, nullptr));
-    ASSERT_OK(ferry_copy_pieces_async(traced.get(), to, from, sizes, 2, nullptr, stream, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(traced.get(), in_arrays(to, from, sizes, 2), nullptr, stream, nullptr, nullptr));
     ASSERT_OK(ferry_fill_async(traced.get(), &fill, nullptr, stream, nullptr, nullptr));
     ASSERT_OK(ferry_copy_async(traced.get(), &copies[0], nullptr, stream, &ticket, nullptr));
     ASSERT_OK(ferry_prepared_create(traced.get(), copies, 2, nullptr, stream, &prepared, nullptr));

@@ -12,6 +12,7 @@
 #include "support/gate.h"
 #include "support/gpu_profile.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/second_process.h"
 #include "support/system.h"
 #include "support/test_place.h"
@@ -165,8 +166,8 @@ TEST_F(driver_of_12_8, trap_4_batches_use_the_drivers_own_signature_and_pass_not
     ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
     for (CUstream const on : {stream, CUstream{}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD}) {
         driver.reset_counts();
-        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, nullptr, on, nullptr,
-                                          nullptr));
+        ASSERT_OK(ferry_copy_pieces_async(old.get(), in_arrays(to.data(), from.data(), sizes.data(), count), nullptr,
+                                          on, nullptr, nullptr));
         const bool is_legacy = on == CUstream{} || on == CU_STREAM_LEGACY;
         EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), is_legacy ? 0 : 1);
         ASSERT_OK(raw().cuStreamSynchronize(on));
@@ -175,8 +176,8 @@ TEST_F(driver_of_12_8, trap_4_batches_use_the_drivers_own_signature_and_pass_not
     // Copies of a batch call have vanished during a capture (rapidsai/rmm issue 2518).
     driver.reset_counts();
     ASSERT_OK(raw().cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL));
-    ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, nullptr, stream, nullptr,
-                                      nullptr));
+    ASSERT_OK(ferry_copy_pieces_async(old.get(), in_arrays(to.data(), from.data(), sizes.data(), count), nullptr,
+                                      stream, nullptr, nullptr));
     EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 0);
     CUgraph graph = nullptr;
     ASSERT_OK(raw().cuStreamEndCapture(stream, &graph));
@@ -205,8 +206,8 @@ TEST_F(driver_of_12_8, trap_5_sources_of_a_batch_are_read_in_the_order_of_the_st
         gate held(stream);
         ASSERT_OK(
             raw().cuMemcpyDtoHAsync(reinterpret_cast<void *>(host.address()), first.address(), count * apart, stream));
-        ASSERT_OK(ferry_copy_pieces_async(old.get(), to.data(), from.data(), sizes.data(), count, nullptr, stream,
-                                          nullptr, nullptr));
+        ASSERT_OK(ferry_copy_pieces_async(old.get(), in_arrays(to.data(), from.data(), sizes.data(), count), nullptr,
+                                          stream, nullptr, nullptr));
     }
     EXPECT_EQ(driver.calls("cuMemcpyBatchAsync"), 1);
     ASSERT_OK(raw().cuStreamSynchronize(stream));
@@ -800,16 +801,18 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
     ASSERT_OK(raw().cuStreamCreate(&captured, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamCreate(&other, CU_STREAM_NON_BLOCKING));
     ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
-    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, nullptr, other, nullptr,
-                                      nullptr));
-    EXPECT_OK(ferry_copy_pieces_async(basic.get(), to.data(), from.data(), sizes.data(), count, nullptr, captured,
-                                      nullptr, nullptr));
-    EXPECT_OK(ferry_copy_pieces(basic.get(), to_another.data(), from.data(), sizes.data(), count, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), in_arrays(to.data(), from.data(), sizes.data(), count), nullptr,
+                                      other, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces_async(basic.get(), in_arrays(to.data(), from.data(), sizes.data(), count), nullptr,
+                                      captured, nullptr, nullptr));
+    EXPECT_OK(ferry_copy_pieces(basic.get(), in_arrays(to_another.data(), from.data(), sizes.data(), count), nullptr,
+                                nullptr));
     ferry_prepared *prepared = nullptr;
-    EXPECT_OK(ferry_prepared_create_pieces(basic.get(), to.data(), from.data(), sizes.data(), count, updatable, other,
-                                           &prepared, nullptr));
+    EXPECT_OK(ferry_prepared_create_pieces(basic.get(), in_arrays(to.data(), from.data(), sizes.data(), count),
+                                           updatable, other, &prepared, nullptr));
     EXPECT_OK(ferry_prepared_launch(prepared, nullptr, other, nullptr, nullptr));
-    EXPECT_OK(ferry_prepared_set_addresses(prepared, to.data(), from.data(), other, nullptr));
+    EXPECT_OK(
+        ferry_prepared_set_addresses(prepared, in_arrays(to.data(), from.data(), nullptr, to.size()), other, nullptr));
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(captured, &graph));

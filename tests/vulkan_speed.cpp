@@ -6,6 +6,7 @@
 #include <cstring>
 #include <thread>
 
+#include "support/piece_lists.h"
 #include "support/vulkan_objects.h"
 
 namespace ferry::test {
@@ -136,8 +137,8 @@ TEST_F(vulkan_speed, the_calls_of_a_frame) {
     const turns order(ferry, *gpu);
     std::uint64_t value = 0;
     const auto copy = [&](const std::vector<std::uint64_t> &where) {
-        EXPECT_OK(ferry_copy_pieces_async(ferry, where.data(), from.data(), sizes.data(), pieces, nullptr, copies,
-                                          nullptr, nullptr));
+        EXPECT_OK(ferry_copy_pieces_async(ferry, in_arrays(where.data(), from.data(), sizes.data(), pieces), nullptr,
+                                          copies, nullptr, nullptr));
     };
     const auto signal = [&] {
         if (!gpu->exports_semaphores) return;

@@ -1109,32 +1109,31 @@ namespace Ferry
             finally { uses.Dispose(); }
         }
 
-        /// <summary>Enqueues pieces between addresses: the fastest form for thousands of pieces. Nothing keeps the
+        /// <summary>Enqueues the first pieces of an array: the fastest form for thousands of pieces. Nothing keeps the
         /// memory or checks its bounds.</summary>
-        public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
-                               CopyOptions? options = null)
+        public void CopyPieces(Piece[] pieces, int count, CopyOptions? options = null)
         {
-            CopyPieces(destinations, sources, sizes, count, options, null);
+            CopyPieces(pieces, count, options, null);
         }
 
-        public FerryTicket CopyPiecesWithTicket(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
-                                                CopyOptions? options = null)
+        public FerryTicket CopyPiecesWithTicket(Piece[] pieces, int count, CopyOptions? options = null)
         {
             IntPtr ticket;
-            CopyPieces(destinations, sources, sizes, count, options, &ticket);
+            CopyPieces(pieces, count, options, &ticket);
             return new FerryTicket(Handle.Instance, ticket);
         }
 
-        void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count, CopyOptions? options,
-                        IntPtr* ticket)
+        void CopyPieces(Piece[] pieces, int count, CopyOptions? options, IntPtr* ticket)
         {
             CopyOptions how;
-            FerryInstance.CheckPieces(destinations, sources, sizes, count);
+            PieceList list;
+            FerryInstance.CheckPieces(pieces, count);
             using (new Hold(Handle))
-            fixed (ulong* to = destinations, from = sources, bytes = sizes)
+            fixed (Piece* first = pieces)
             {
-                Calls.Check(Native.ferry_copy_pieces_async(Instance, to, from, bytes, (ulong)count,
-                    CopyOptions.Lower(options, &how), Handle.Pointer, ticket, Calls.Error));
+                Native.ferry_piece_list_set(&list, first, (ulong)count);
+                Calls.Check(Native.ferry_copy_pieces_async(Instance, &list, CopyOptions.Lower(options, &how),
+                                                           Handle.Pointer, ticket, Calls.Error));
             }
         }
 
@@ -1653,24 +1652,24 @@ namespace Ferry
             finally { uses.Dispose(); }
         }
 
-        /// <summary>Copies pieces between addresses. Nothing keeps the memory or checks its bounds.</summary>
-        public void CopyPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count,
-                               CopyOptions? options = null)
+        /// <summary>Copies the first pieces of an array. Nothing keeps the memory or checks its bounds.</summary>
+        public void CopyPieces(Piece[] pieces, int count, CopyOptions? options = null)
         {
             CopyOptions how;
-            CheckPieces(destinations, sources, sizes, count);
+            PieceList list;
+            CheckPieces(pieces, count);
             using (new Hold(handle))
-            fixed (ulong* to = destinations, from = sources, bytes = sizes)
+            fixed (Piece* first = pieces)
             {
-                Calls.Check(Native.ferry_copy_pieces(handle.Pointer, to, from, bytes, (ulong)count,
-                    CopyOptions.Lower(options, &how), Calls.Error));
+                Native.ferry_piece_list_set(&list, first, (ulong)count);
+                Calls.Check(Native.ferry_copy_pieces(handle.Pointer, &list, CopyOptions.Lower(options, &how),
+                                                     Calls.Error));
             }
         }
 
-        internal static void CheckPieces(ulong[] destinations, ulong[] sources, ulong[] sizes, int count)
+        internal static void CheckPieces(Piece[] pieces, int count)
         {
-            if (count < 0 || count > destinations.Length || count > sources.Length || count > sizes.Length)
-                throw new ArgumentOutOfRangeException("count");
+            if (count < 0 || count > pieces.Length) throw new ArgumentOutOfRangeException("count");
         }
 
 #if FERRY_HAS_SPAN

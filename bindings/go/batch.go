@@ -86,9 +86,9 @@ func (b *Batch) prepare(s *Stream, options *C.ferry_copy_options, prepared **C.f
 
 // Pieces is a batch of lines: the fastest form for thousands of small copies.
 type Pieces struct {
-	destinations, sources, sizes []C.uint64_t
-	used                         []*object
-	err                          error
+	all  []C.ferry_piece
+	used []*object
+	err  error
 }
 
 // Add adds a line of size bytes, from the place that [Batch.Add] takes for Line(size). If a line is not inside its
@@ -99,47 +99,43 @@ func (p *Pieces) Add(destination, source Memory, size uint64) {
 	for i, end := range []*place{from, to} {
 		var err error
 		if ends[i], err = end.line(C.int32_t(C.FERRY_SIDE_SOURCE+i), size,
-			item{C.FERRY_ITEM_PIECE, C.uint64_t(len(p.sizes))}); p.err == nil {
+			item{C.FERRY_ITEM_PIECE, C.uint64_t(len(p.all))}); p.err == nil {
 			p.err = err
 		}
 	}
-	p.sources = append(p.sources, ends[0])
-	p.destinations = append(p.destinations, ends[1])
-	p.sizes = append(p.sizes, C.uint64_t(size))
+	p.all = append(p.all, C.ferry_piece{source: ends[0], destination: ends[1], size: C.uint64_t(size)})
 	p.used = addOwners(p.used, to, from)
 }
 
 // Len returns the number of pieces.
-func (p *Pieces) Len() int { return len(p.sizes) }
+func (p *Pieces) Len() int { return len(p.all) }
 
 // Reset removes all pieces.
 func (p *Pieces) Reset() {
-	*p = Pieces{destinations: p.destinations[:0], sources: p.sources[:0], sizes: p.sizes[:0], used: p.used[:0]}
+	*p = Pieces{all: p.all[:0], used: p.used[:0]}
 }
 
 func (p *Pieces) describe() error   { return p.err }
 func (p *Pieces) owners() []*object { return p.used }
-func (p *Pieces) count() C.uint64_t { return C.uint64_t(len(p.sizes)) }
+func (p *Pieces) count() C.uint64_t { return C.uint64_t(len(p.all)) }
 
 func (p *Pieces) run(f *Instance, options *C.ferry_copy_options, info details) C.int32_t {
-	return C.ferry_copy_pieces(f.c, first(p.destinations), first(p.sources), first(p.sizes), p.count(), options, info)
+	return C.go_copy_pieces(f.c, first(p.all), p.count(), options, info)
 }
 
 func (p *Pieces) enqueue(s *Stream, options *C.ferry_copy_options, ticket **C.ferry_ticket, info details) C.int32_t {
-	return C.go_ferry_copy_pieces_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
-		p.count(), options, s.number(), ticket, info)
+	return C.go_copy_pieces_async(s.instance.c, first(p.all), p.count(), options, s.number(), ticket, info)
 }
 
 func (p *Pieces) explain(s *Stream, options *C.ferry_copy_options, explanation *C.ferry_batch_explanation,
 	info details) C.int32_t {
-	return C.go_ferry_copy_pieces_explain_async(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
-		p.count(), options, s.number(), explanation, info)
+	return C.go_copy_pieces_explain_async(s.instance.c, first(p.all), p.count(), options, s.number(), explanation,
+		info)
 }
 
 func (p *Pieces) prepare(s *Stream, options *C.ferry_copy_options, prepared **C.ferry_prepared,
 	info details) C.int32_t {
-	return C.go_ferry_prepared_create_pieces(s.instance.c, first(p.destinations), first(p.sources), first(p.sizes),
-		p.count(), options, s.number(), prepared, info)
+	return C.go_prepared_create_pieces(s.instance.c, first(p.all), p.count(), options, s.number(), prepared, info)
 }
 
 // Run makes all copies of a batch, and returns when they are complete. It occupies a thread meanwhile.
@@ -211,7 +207,9 @@ func (s *Stream) Prepare(work Work, options ...CopyOption) (*Prepared, error) {
 	defer leave()
 	p := &Prepared{release: release}
 	if pieces, ok := work.(*Pieces); ok {
-		p.sizes = append(p.sizes, pieces.sizes...)
+		for i := range pieces.all {
+			p.sizes = append(p.sizes, pieces.all[i].size)
+		}
 	}
 	p, err = create(s.instance, p, &p.object, "prepared batch", func(info details) C.int32_t {
 		var prepared *C.ferry_prepared
@@ -251,7 +249,7 @@ func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	if err := pieces.describe(); err != nil {
 		return err
 	}
-	if err := p.checkSizes(pieces.sizes); err != nil {
+	if err := p.checkSizes(pieces.all); err != nil {
 		return err
 	}
 	leave, err := s.instance.use(&p.object)
@@ -266,8 +264,7 @@ func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	err = s.call(func(info details) C.int32_t {
-		return C.go_ferry_prepared_set_addresses(p.c(), first(pieces.destinations), first(pieces.sources), s.number(),
-			info)
+		return C.go_prepared_set_addresses(p.c(), first(pieces.all), pieces.count(), s.number(), info)
 	})
 	if err != nil {
 		release()
@@ -278,15 +275,15 @@ func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	return nil
 }
 
-func (p *Prepared) checkSizes(sizes []C.uint64_t) error {
+func (p *Prepared) checkSizes(pieces []C.ferry_piece) error {
 	info := newInfo()
 	info.field = C.FERRY_FIELD_SIZE
-	if len(sizes) != len(p.sizes) {
-		info.numbers, info.value, info.limit = C.FERRY_NUMBERS_EQUAL, C.uint64_t(len(sizes)), C.uint64_t(len(p.sizes))
+	if len(pieces) != len(p.sizes) {
+		info.numbers, info.value, info.limit = C.FERRY_NUMBERS_EQUAL, C.uint64_t(len(pieces)), C.uint64_t(len(p.sizes))
 		return failure(C.FERRY_ERROR_INVALID_ARGUMENT, &info)
 	}
-	for i, size := range sizes {
-		if size != p.sizes[i] {
+	for i := range pieces {
+		if size := pieces[i].size; size != p.sizes[i] {
 			info.side, info.item, info.index = C.FERRY_SIDE_EXTENT, C.FERRY_ITEM_PIECE, C.uint64_t(i)
 			info.numbers, info.value, info.limit = C.FERRY_NUMBERS_EQUAL, size, p.sizes[i]
 			return failure(C.FERRY_ERROR_INVALID_ARGUMENT, &info)

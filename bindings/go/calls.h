@@ -48,6 +48,45 @@ static inline int32_t go_copy(ferry_instance *instance, const ferry_copy_desc *c
                        : ferry_copy(instance, &own, options, error);
 }
 
+/* Pieces in an array of Go. */
+static inline int32_t go_copy_pieces(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
+                                     const ferry_copy_options *options, ferry_error_info *error) {
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces, count);
+    return ferry_copy_pieces(instance, &list, options, error);
+}
+
+static inline int32_t go_copy_pieces_async(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
+                                           const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket,
+                                           ferry_error_info *error) {
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces, count);
+    return go_ferry_copy_pieces_async(instance, &list, options, stream, ticket, error);
+}
+
+static inline int32_t go_copy_pieces_explain_async(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
+                                                   const ferry_copy_options *options, uintptr_t stream,
+                                                   ferry_batch_explanation *explanation, ferry_error_info *error) {
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces, count);
+    return go_ferry_copy_pieces_explain_async(instance, &list, options, stream, explanation, error);
+}
+
+static inline int32_t go_prepared_create_pieces(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
+                                                const ferry_copy_options *options, uintptr_t stream,
+                                                ferry_prepared **prepared, ferry_error_info *error) {
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces, count);
+    return go_ferry_prepared_create_pieces(instance, &list, options, stream, prepared, error);
+}
+
+static inline int32_t go_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece *pieces, uint64_t count,
+                                                uintptr_t stream, ferry_error_info *error) {
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces, count);
+    return go_ferry_prepared_set_addresses(prepared, &list, stream, error);
+}
+
 static inline int32_t go_multilink_set(ferry_instance *instance, int32_t device, const int32_t *helpers,
                                        uint32_t helper_count, uint32_t max_sms, ferry_error_info *error) {
     const ferry_multilink_options options = {sizeof options, max_sms, helpers, helper_count, 0};

@@ -143,7 +143,7 @@ const (
 	ErrorSoftwareConfig   Status = -18 // the software driver already runs with other settings
 	ErrorNoContext        Status = -19 // no context to pop, or the call cannot use the context
 	ErrorPeerAccess       Status = -20 // one device cannot access the memory of the other
-	ErrorAlignment        Status = -21 // an address, pitch or width is no multiple of the pattern's size
+	ErrorAlignment        Status = -21 // an address, pitch, width or stride is no multiple of the required size
 	ErrorCapture          Status = -22 // the stream is being captured, and a graph cannot hold this call
 	ErrorLimit            Status = -23 // a pinned pool is at its limit, or the staging buffer has no free slot
 	ErrorInUse            Status = -24 // memory of the pool is still allocated or imported
@@ -309,6 +309,7 @@ const (
 	SideDescriptor    Side = 4 // the descriptor's own fields, such as its reserved fields
 	SideOptions       Side = 5 // the options or the description that a call was given
 	SideDriverOptions Side = 6 // ferry_options.driver_options, or the ferry_software_options of a call
+	SidePieces        Side = 7 // the ferry_piece_list of a call
 )
 
 // Field is one of the constants FERRY_FIELD_*.
@@ -381,6 +382,11 @@ const (
 	FieldMaxSMs          Field = 62
 	FieldStagingNiceness Field = 63
 	FieldFile            Field = 64
+	FieldDestinations    Field = 65 // of ferry_piece_list, as SOURCES, SIZES, STRIDE and SOURCE_FILE
+	FieldSources         Field = 66
+	FieldSizes           Field = 67
+	FieldStride          Field = 68
+	FieldSourceFile      Field = 69
 )
 
 // Item is one of the constants FERRY_ITEM_*.

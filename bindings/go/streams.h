@@ -22,24 +22,24 @@ static inline int32_t go_ferry_copy_batch_async(ferry_instance *instance, const 
     return ferry_copy_batch_async(instance, copies, count, options, (struct CUstream_st *)stream, ticket, error);
 }
 
-static inline int32_t go_ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
-    return ferry_copy_pieces_async(instance, destinations, sources, sizes, count, options, (struct CUstream_st *)stream, ticket, error);
+static inline int32_t go_ferry_copy_pieces_async(ferry_instance *instance, const ferry_piece_list *pieces, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_copy_pieces_async(instance, pieces, options, (struct CUstream_st *)stream, ticket, error);
 }
 
 static inline int32_t go_ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
     return ferry_prepared_create(instance, copies, count, options, (struct CUstream_st *)stream, prepared, error);
 }
 
-static inline int32_t go_ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
-    return ferry_prepared_create_pieces(instance, destinations, sources, sizes, count, options, (struct CUstream_st *)stream, prepared, error);
+static inline int32_t go_ferry_prepared_create_pieces(ferry_instance *instance, const ferry_piece_list *pieces, const ferry_copy_options *options, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
+    return ferry_prepared_create_pieces(instance, pieces, options, (struct CUstream_st *)stream, prepared, error);
 }
 
 static inline int32_t go_ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
     return ferry_prepared_launch(prepared, options, (struct CUstream_st *)stream, ticket, error);
 }
 
-static inline int32_t go_ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources, uintptr_t stream, ferry_error_info *error) {
-    return ferry_prepared_set_addresses(prepared, destinations, sources, (struct CUstream_st *)stream, error);
+static inline int32_t go_ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece_list *pieces, uintptr_t stream, ferry_error_info *error) {
+    return ferry_prepared_set_addresses(prepared, pieces, (struct CUstream_st *)stream, error);
 }
 
 static inline int32_t go_ferry_prepared_destroy_deferred(ferry_prepared *prepared, uintptr_t stream, ferry_error_info *error) {
@@ -62,8 +62,8 @@ static inline int32_t go_ferry_copy_batch_explain_async(ferry_instance *instance
     return ferry_copy_batch_explain_async(instance, copies, count, options, (struct CUstream_st *)stream, explanation, error);
 }
 
-static inline int32_t go_ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources, const uint64_t *sizes, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
-    return ferry_copy_pieces_explain_async(instance, destinations, sources, sizes, count, options, (struct CUstream_st *)stream, explanation, error);
+static inline int32_t go_ferry_copy_pieces_explain_async(ferry_instance *instance, const ferry_piece_list *pieces, const ferry_copy_options *options, uintptr_t stream, ferry_batch_explanation *explanation, ferry_error_info *error) {
+    return ferry_copy_pieces_explain_async(instance, pieces, options, (struct CUstream_st *)stream, explanation, error);
 }
 
 static inline int32_t go_ferry_stream_destroy(ferry_instance *instance, uintptr_t stream, ferry_error_info *error) {

@@ -88,6 +88,31 @@ test("every function and constant of the description is there", function()
     assert(constants > 250 and functions > 140, "found too few")
 end)
 
+test("pieces are an array of structs", function()
+    local f = open()
+    local memory, buffer, back = f:device_alloc(0, 64), ffi.new("char[64]"), ffi.new("char[64]")
+    for i = 0, 63 do buffer[i] = i end
+    local function address(pointer) return ffi.cast("uint64_t", ffi.cast("uintptr_t", pointer)) end
+    local up, down = ffi.new("ferry_piece[4]"), ffi.new("ferry_piece[4]")
+    for i = 0, 3 do
+        up[i] = { source = address(buffer + 16 * i), destination = memory.address + 16 * (3 - i), size = 16 }
+        down[i] = { source = memory.address + 16 * i, destination = address(back + 16 * i), size = 16 }
+    end
+    local list = ffi.new("ferry_piece_list")
+    for _, pieces in ipairs { up, down } do
+        C.ferry_piece_list_set(list, pieces, 4)
+        ferry.check(C.ferry_copy_pieces(f.c, list, nil, ferry.details))
+    end
+    for i = 0, 63 do assert(back[i] == 16 * (3 - math.floor(i / 16)) + i % 16) end
+    list.stride = 12
+    local failure = fails_with(C.FERRY_ERROR_ALIGNMENT, function()
+        ferry.check(C.ferry_copy_pieces(f.c, list, nil, ferry.details))
+    end)
+    assert(tostring(failure) == "pieces.stride: 12, must be a multiple of 8 (FERRY_ERROR_ALIGNMENT)")
+    memory:free()
+    f:close()
+end)
+
 test("an error has side, field, value, limit and a line", function()
     local f = open()
     local memory, buffer = f:device_alloc(0, 100), ffi.new("char[100]")

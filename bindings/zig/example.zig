@@ -65,15 +65,14 @@ pub fn main() !void {
     try call(ferry.ferry_host_alloc, .{ f, 4000, null, &block });
     defer _ = ferry.ferry_host_free(f, block.address, null);
     const pinned = @as([*]u32, @ptrCast(@alignCast(block.address)))[0..1000];
-    var to: [1000]u64 = undefined;
-    var from: [1000]u64 = undefined;
-    const sizes: [1000]u64 = @splat(4);
-    for (pinned, &to, &from, 0..) |*number, *t, *s, i| {
+    var pieces: [1000]ferry.ferry_piece = undefined;
+    for (pinned, &pieces, 0..) |*number, *piece, i| {
         number.* = @intCast(i);
-        s.* = @intFromPtr(number);
-        t.* = memory + 4 * (999 - i);
+        piece.* = .{ .source = @intFromPtr(number), .destination = memory + 4 * (999 - i), .size = 4 };
     }
-    try call(ferry.ferry_copy_pieces_async, .{ f, &to, &from, &sizes, 1000, null, stream, null });
+    var list = ferry.ferry_piece_list{};
+    ferry.ferry_piece_list_set(&list, &pieces, pieces.len);
+    try call(ferry.ferry_copy_pieces_async, .{ f, &list, null, stream, null });
 
     // Frame loop: each frame uses the pinned memory, which is written again only after the copy has completed.
     const urgent = ferry.ferry_copy_options{ .priority = ferry.FERRY_PRIORITY_URGENT };

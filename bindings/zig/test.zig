@@ -79,6 +79,16 @@ test "options force a route, and their tag arrives in the ticket" {
     try expect(ferry.ferry_copy_batch_async(f, &copies, 1, &.{ .tag = 8 }, null, &ticket, null) == 0);
     info = try info_of(ticket);
     try expect(info.tag == 8 and info.bytes_total == bytes.len);
+    const pieces = [_]ferry.ferry_piece{.{ .source = @intFromPtr(&bytes), .destination = memory, .size = bytes.len }};
+    var list = ferry.ferry_piece_list{};
+    ferry.ferry_piece_list_set(&list, &pieces, pieces.len);
+    try expect(ferry.ferry_copy_pieces_async(f, &list, &.{ .tag = 10 }, null, &ticket, null) == 0);
+    info = try info_of(ticket);
+    try expect(info.tag == 10 and info.bytes_total == bytes.len);
+    list.stride = 12;
+    var refused = ferry.ferry_error_info{};
+    try expect(ferry.ferry_copy_pieces(f, &list, null, &refused) == ferry.FERRY_ERROR_ALIGNMENT);
+    try expect(refused.side == ferry.FERRY_SIDE_PIECES and refused.field == ferry.FERRY_FIELD_STRIDE);
     var fill = ferry.ferry_fill_desc{ .destination = copy.destination, .width = bytes.len, .pattern_size = 1 };
     try expect(ferry.ferry_fill_async(f, &fill, &.{ .tag = 9 }, null, &ticket, null) == 0);
     info = try info_of(ticket);

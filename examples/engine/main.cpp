@@ -111,16 +111,14 @@ private:
 };
 
 struct piece_list {
-    void clear() { to.clear(), from.clear(), sizes.clear(); }
-    void add(std::uint64_t destination, const void *source, std::uint64_t size) {
-        to.push_back(destination);
-        from.push_back(reinterpret_cast<std::uintptr_t>(source));
-        sizes.push_back(size);
+    void clear() { all.clear(); }
+    void add(const void *source, std::uint64_t destination, std::uint64_t size) {
+        all.push_back({ferry::source(source), ferry::destination(destination), size});
     }
     void copy(const ferry::instance &ferry, const ferry::stream &stream) const {
-        ferry::copy_pieces_async(ferry, {to, from, sizes}, stream).or_throw();
+        ferry::copy_pieces_async(ferry, all, stream).or_throw();
     }
-    std::vector<std::uint64_t> to, from, sizes;
+    std::vector<ferry::piece> all;
 };
 
 // ---- The time that the main thread spends in ferry
@@ -286,7 +284,7 @@ private:
     void warm_up() {
         pieces_.clear();
         for (std::uint32_t i = 0; i < tiles_per_frame; ++i)
-            pieces_.add(draws_.upload_buffer_of(0).address() + i * tile_bytes, pack_[i], tile_bytes);
+            pieces_.add(pack_[i], draws_.upload_buffer_of(0).address() + i * tile_bytes, tile_bytes);
         pieces_.copy(ferry_, stream_);
         copy_backdrop(*backdrops_[0]);
         stream_.synchronize().or_throw();
@@ -329,7 +327,7 @@ private:
             free_.pop_front();
             const std::size_t offset = vertex_bytes + shown_.uploads.size() * tile_bytes;
             shown_.uploads.push_back({fresh, offset});
-            pieces_.add(draws_.upload_buffer_of(frame_).address() + offset, next.source, tile_bytes);
+            pieces_.add(next.source, draws_.upload_buffer_of(frame_).address() + offset, tile_bytes);
             if (texture *const old = std::exchange(shown_.tile_textures[next.tile], fresh))
                 free_.push_back({old, frame_ - 1});
             scene_.picture_of[next.tile] = next.picture;
@@ -344,7 +342,7 @@ private:
     void upload(std::uint64_t passed) {
         auto &corners = corners_[frame_ % frames_in_flight];
         lay_out(scene_, corners);
-        pieces_.add(draws_.upload_buffer_of(frame_).address(), corners.data(), vertex_bytes);
+        pieces_.add(corners.data(), draws_.upload_buffer_of(frame_).address(), vertex_bytes);
         std::uint32_t *const tint = constants_.view().pointer() + 4 * (frame_ % frames_in_flight);
         for (int channel = 0; channel < 4; ++channel)
             tint[channel] = scene_.tint >> 8 * channel & 255U;

@@ -480,8 +480,8 @@ struct ferry_trace_event {
  *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
  *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
  *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
- *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_batch_share and ferry_ipc_handle have no struct_size
- *             and never change.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_piece, ferry_batch_share and ferry_ipc_handle have
+ *             no struct_size and never change.
  *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
  * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
  *             label NULL says so.
@@ -539,7 +539,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
-#define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch or width is no multiple of the pattern's size */
+#define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch, width or stride is no multiple of the required size */
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
 #define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
 #define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
@@ -931,31 +931,81 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
                                          const ferry_copy_options *options, struct CUstream_st *stream,
                                          ferry_ticket **ticket, ferry_error_info *error);
 
+/* A piece: one contiguous copy of linear memory, as ferry_copy_bytes makes it. */
+typedef struct ferry_piece {
+    uint64_t destination; /* an address of kind ANY */
+    uint64_t source;      /* an address of kind ANY */
+    uint64_t size;        /* bytes. If it is 0, the addresses are not checked */
+} ferry_piece;
+
 /*
- * Copies a batch of `count` plain pieces: sizes[i] bytes from sources[i] to destinations[i], both of kind ANY, as
- * ferry_copy_bytes. The fastest form for thousands of small pieces. A size of 0 is fine, whatever its addresses. The
- * rule of ferry_copy_batch about overlap holds for pieces too.
+ * The pieces of a batch: an array of ferry_piece, three arrays, or three fields of the program's own structs.
+ * ferry_piece_list_set sets the first form, and ferry_piece_list_set_arrays sets the second form. For the third form,
+ * set the fields: the three pointers point to the fields of the first struct, and the stride is the size of a struct.
+ * A call reads the elements before it returns. An error in the list names FERRY_SIDE_PIECES and the field.
  *
- * NULL:          `destinations`, `sources`, `sizes`, `options`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements.
- * Blocking:      stream. The call returns when all pieces are complete.
- * Errors:        as ferry_copy_batch.
+ * destinations, sources, sizes
+ *               The destination, the source and the size of the first piece, at multiples of 8. If `count` is 0, the
+ *               three pointers are not checked. Two of the pointers must not share an element. A list of structs
+ *               without a stride has such pointers.
+ * stride        The number of bytes from one destination, source or size to the next: a multiple of 8. 0 means 8, which
+ *               is the stride of three arrays.
  */
-FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                    const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
-                                    ferry_error_info *error);
+typedef struct ferry_piece_list {
+    uint32_t struct_size;
+    uint32_t reserved;            /* must be zero */
+    uint64_t count;               /* the number of pieces; may be 0 */
+    const uint64_t *destinations; /* `count` elements, at intervals of `stride` bytes */
+    const uint64_t *sources;      /* `count` elements, at intervals of `stride` bytes */
+    const uint64_t *sizes;        /* `count` elements, at intervals of `stride` bytes */
+    uint64_t stride;
+    ferry_file *source_file; /* must be NULL; for sources in a file, which this version does not support */
+} ferry_piece_list;
+
+/*
+ * Sets a list of `count` pieces in an array. Overwrites the whole list and sets its struct_size to 56, the size of the
+ * struct in this version. Later versions do not write more bytes. A NULL list is ignored.
+ *
+ * NULL:          `list`, `pieces`.
+ * Values:        `pieces`: `count` elements.
+ * Ownership:     the list refers to the array, which must live until the call that takes the list returns.
+ */
+FERRY_API void ferry_piece_list_set(ferry_piece_list *list, const ferry_piece *pieces, uint64_t count);
+
+/*
+ * Sets a list of `count` pieces in three arrays: sizes[i] bytes from sources[i] to destinations[i]. Otherwise as
+ * ferry_piece_list_set.
+ *
+ * NULL:          `list`, `destinations`, `sources`, `sizes`.
+ * Values:        `destinations`, `sources`, `sizes`: `count` elements.
+ * Ownership:     the list refers to the arrays, which must live until the call that takes the list returns.
+ */
+FERRY_API void ferry_piece_list_set_arrays(ferry_piece_list *list, const uint64_t *destinations,
+                                           const uint64_t *sources, const uint64_t *sizes, uint64_t count);
+
+/*
+ * Copies a batch of pieces. The fastest form for thousands of small pieces. The rule of ferry_copy_batch about overlap
+ * holds for pieces too.
+ *
+ * NULL:          `options`.
+ * Blocking:      stream. The call returns when all pieces are complete.
+ * Errors:        as ferry_copy_batch. For the list itself, with FERRY_SIDE_PIECES: _INVALID_ARGUMENT with the field
+ *                DESTINATIONS, SOURCES or SIZES for a NULL pointer, and with STRIDE if two pointers share an element;
+ *                _ALIGNMENT for a pointer or a stride that is no multiple of 8; _OVERFLOW with STRIDE or COUNT if the
+ *                list passes the end of the address space; _RESERVED; _UNSUPPORTED for a source_file.
+ */
+FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const ferry_piece_list *pieces,
+                                    const ferry_copy_options *options, ferry_error_info *error);
 
 /*
  * ferry_copy_pieces on a stream, as ferry_copy_batch_async.
  *
- * NULL:          `destinations`, `sources`, `sizes`, `options`, `ticket`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements.
+ * NULL:          `options`, `ticket`.
  * Blocking:      stream, as ferry_copy_batch_async.
- * Ownership:     the arrays are read before return; the memory and *ticket as for ferry_copy_batch_async.
- * Errors:        as ferry_copy_batch_async.
+ * Ownership:     the elements of the list are read before return; the memory and *ticket as for ferry_copy_batch_async.
+ * Errors:        as ferry_copy_batch_async; for the list as ferry_copy_pieces.
  */
-FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations,
-                                          const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+FERRY_API int32_t ferry_copy_pieces_async(ferry_instance *instance, const ferry_piece_list *pieces,
                                           const ferry_copy_options *options, struct CUstream_st *stream,
                                           ferry_ticket **ticket, ferry_error_info *error);
 
@@ -984,15 +1034,14 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  * Prepares a batch of pieces, as ferry_prepared_create. With FERRY_COPY_UPDATABLE their addresses can be changed, and
  * pieces are not merged.
  *
- * NULL:          `destinations`, `sources`, `sizes`, `options`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements.
+ * NULL:          `options`.
  * Blocking:      device, as ferry_prepared_create.
- * Ownership:     as ferry_prepared_create; the arrays are read before return.
- * Errors:        as ferry_prepared_create; if updatable, FERRY_ERROR_OUT_OF_BOUNDS for a piece that does not lie in
- *                one allocation at either end: FERRY_SIDE_DESCRIPTOR and FERRY_FIELD_ADDRESS, without value and limit.
+ * Ownership:     as ferry_prepared_create; the elements of the list are read before return.
+ * Errors:        as ferry_prepared_create; for the list as ferry_copy_pieces; if updatable, FERRY_ERROR_OUT_OF_BOUNDS
+ *                for a piece that does not lie in one allocation at either end: FERRY_SIDE_DESCRIPTOR and
+ *                FERRY_FIELD_ADDRESS, without value and limit.
  */
-FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations,
-                                               const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const ferry_piece_list *pieces,
                                                const ferry_copy_options *options, struct CUstream_st *stream,
                                                ferry_prepared **prepared, ferry_error_info *error);
 
@@ -1016,26 +1065,27 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_co
                                         struct CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *error);
 
 /*
- * Gives all pieces of an updatable batch new addresses; NULL keeps the sources or the destinations. Addresses of
- * pieces of size 0 are not read. The change is ordered on `stream`: earlier launches use the old addresses; later
- * launches, also replays of graphs, use the new ones. The caller orders launches on other streams. Each piece keeps
- * its size, its kind of memory (pinned host memory, the device's or a peer's), and its destination's remainder modulo
- * 16. The new addresses are checked as before, with the options and for the context that the batch was prepared with.
+ * Gives all pieces of an updatable batch new addresses. `pieces` has as many pieces as the batch, including pieces of
+ * size 0, whose addresses are not used. If `destinations` or `sources` of the list is NULL, the batch keeps its
+ * destinations or its sources. The sizes of the list are not read. The change is ordered on `stream`: earlier launches
+ * use the old addresses; later launches, also replays of graphs, use the new ones. The caller orders launches on other
+ * streams. Each piece keeps its size, its kind of memory (pinned host memory, the device's or a peer's), and its
+ * destination's remainder modulo 16. The new addresses are checked as before, with the options and for the context that
+ * the batch was prepared with.
  *
- * NULL:          `destinations`, `sources`.
- * Values:        `destinations`, `sources`: as many elements as `prepared` has pieces, those of size 0 included.
  * Thread-safety: safe, but not beside another call on the same prepared batch: ferry_prepared_launch,
  *                ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only
  *                streams order them.
  * Blocking:      first_use. The call may pin memory for the table.
+ * Ownership:     the elements of the list are read before return.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_OTHER_KIND,
- *                or _ALIGNMENT with the destination's shift as `value`. _UNSUPPORTED if the batch is not updatable;
+ *                or _ALIGNMENT with the destination's shift as `value`. _INVALID_ARGUMENT with FERRY_SIDE_PIECES and
+ *                FERRY_FIELD_COUNT for a list of another length. _UNSUPPORTED if the batch is not updatable;
  *                _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The addresses are
  *                unchanged after an error.
  */
-FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations,
-                                               const uint64_t *sources, struct CUstream_st *stream,
-                                               ferry_error_info *error);
+FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece_list *pieces,
+                                               struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Destroys a prepared batch. Launches of it may be in flight; graphs that hold it may not run any more.
@@ -1359,13 +1409,11 @@ FERRY_API int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const
 /*
  * Reports what ferry_copy_pieces_async would do, as ferry_copy_batch_explain_async.
  *
- * NULL:          `destinations`, `sources`, `sizes`, `options`.
- * Values:        `destinations`, `sources`, `sizes`: `count` elements.
+ * NULL:          `options`.
  * Blocking:      first_use, as ferry_copy_explain_async.
  * Errors:        as ferry_copy_pieces_async.
  */
-FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations,
-                                                  const uint64_t *sources, const uint64_t *sizes, uint64_t count,
+FERRY_API int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const ferry_piece_list *pieces,
                                                   const ferry_copy_options *options, struct CUstream_st *stream,
                                                   ferry_batch_explanation *explanation, ferry_error_info *error);
 
@@ -1392,6 +1440,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_SIDE_DESCRIPTOR 4     /* the descriptor's own fields, such as its reserved fields */
 #define FERRY_SIDE_OPTIONS 5        /* the options or the description that a call was given */
 #define FERRY_SIDE_DRIVER_OPTIONS 6 /* ferry_options.driver_options, or the ferry_software_options of a call */
+#define FERRY_SIDE_PIECES 7         /* the ferry_piece_list of a call */
 
 /* Which field. */
 #define FERRY_FIELD_NONE 0
@@ -1459,6 +1508,11 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_MAX_SMS 62
 #define FERRY_FIELD_STAGING_NICENESS 63
 #define FERRY_FIELD_FILE 64
+#define FERRY_FIELD_DESTINATIONS 65 /* of ferry_piece_list, as SOURCES, SIZES, STRIDE and SOURCE_FILE */
+#define FERRY_FIELD_SOURCES 66
+#define FERRY_FIELD_SIZES 67
+#define FERRY_FIELD_STRIDE 68
+#define FERRY_FIELD_SOURCE_FILE 69
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1507,7 +1561,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * DEVICE              limit: the number of devices, the memory's device, or for a fill the stream's device
  * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
  * OTHER_KIND          of memory, value: the kind stated; limit: its kind. Of a handle, value: its FERRY_IPC_*
- * ALIGNMENT           value: the address, pitch or width, or the shift of a prepared piece's destination
+ * ALIGNMENT           value: the address, pitch, width or stride, or the shift of a prepared piece's destination
  * UNSUPPORTED         value: the pattern's size, depth, layer or handle types given
  * PROFILE             for a line, value: its number; limit: the number of lines
  *

@@ -1106,6 +1106,10 @@ template <class T, class R> list<T> list_of(R &range) noexcept {
         static_assert(!std::is_same_v<T, std::uint64_t>,
                       "addresses and sizes must be contiguous ranges of std::uint64_t, such as a std::vector or a C "
                       "array: a pointer does not tell how many there are");
+        static_assert(std::is_same_v<T, std::uint64_t> || std::is_same_v<T, std::int32_t> ||
+                          std::is_same_v<T, ferry_copy_desc>,
+                      "the structs must be a contiguous range, such as a std::vector or a C array, of the struct whose "
+                      "fields are given");
         static_assert(!std::is_same_v<T, std::int32_t>,
                       "helpers must be a contiguous range of std::int32_t, such as a std::vector or a C array");
         return {};
@@ -2654,6 +2658,28 @@ result<ferry_batch_explanation> explain_batch_async(ferry_instance *instance, co
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
+// The ends of a piece. The types say which end an address is, so a call cannot confuse the ends.
+struct source_address {
+    std::uint64_t address;
+};
+struct destination_address {
+    std::uint64_t address;
+};
+
+// Name an end of a piece: a host pointer, or an address of kind ANY.
+constexpr source_address source(std::uint64_t address) noexcept { return {address}; }
+inline source_address source(const void *pointer) noexcept { return {reinterpret_cast<std::uintptr_t>(pointer)}; }
+constexpr destination_address destination(std::uint64_t address) noexcept { return {address}; }
+inline destination_address destination(void *pointer) noexcept { return {reinterpret_cast<std::uintptr_t>(pointer)}; }
+
+// One contiguous copy of linear memory: a ferry_piece. `bytes` is the size.
+struct piece : ferry_piece {
+    constexpr piece() noexcept : ferry_piece() {}
+    constexpr piece(source_address from, destination_address to, std::uint64_t bytes) noexcept
+        : ferry_piece{to.address, from.address, bytes} {}
+};
+static_assert(sizeof(piece) == sizeof(ferry_piece));
+
 namespace detail {
 
 // Checks that there are as many values as the batch has pieces.
@@ -2662,58 +2688,109 @@ inline status check_count(std::uint64_t count, std::uint64_t size, std::int32_t 
     return refusal(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZE, count, size, side);
 }
 
+template <class R, class T>
+inline constexpr bool outlives_pieces = outlives_call<R> || !is_contiguous<std::remove_reference_t<R>, T>;
+template <class R, class T> void check_outlives_pieces() noexcept {
+    static_assert(outlives_pieces<R, T>,
+                  "these addresses or sizes are a temporary that owns its memory, but the pieces "
+                  "refer to it: pass a variable");
+}
+
+// Numbers with a name, in a contiguous range. The struct does not own the range, which must outlive it.
+template <class Name> struct named_numbers : list<std::uint64_t> {
+    template <class R, if_not<R, named_numbers> = 0>
+    explicit named_numbers(R &&numbers) noexcept : list<std::uint64_t>(list_of<std::uint64_t>(numbers)) {
+        check_outlives_pieces<R, std::uint64_t>();
+    }
+};
+
+template <class... R>
+inline constexpr bool are_numbers = (is_contiguous<std::remove_reference_t<R>, std::uint64_t> && ...);
 template <class R>
-inline constexpr bool outlives_pieces = outlives_call<R> || !is_contiguous<std::remove_reference_t<R>, std::uint64_t>;
+inline constexpr bool is_pieces =
+    is_contiguous<std::remove_reference_t<R>, ferry_piece> || is_contiguous<std::remove_reference_t<R>, piece>;
+
+// What a field of a program's struct must be, to be an address or a size of a piece: 8 bytes, which are the number.
+template <class Field>
+inline constexpr bool is_number_of_piece = sizeof(Field) == sizeof(std::uint64_t) &&
+                                           (std::is_pointer_v<Field> ||
+                                            (std::is_integral_v<Field> && !std::is_same_v<Field, bool>));
+
+template <class Struct, class Field> const std::uint64_t *field_of(const Struct *first, Field Struct::*field) noexcept {
+    static_assert(is_number_of_piece<Field>, "addresses and sizes of pieces must be integers or pointers of 8 bytes");
+    static_assert(sizeof(Struct) % sizeof(std::uint64_t) == 0, "the size of the struct must be a multiple of 8 bytes");
+    return first ? reinterpret_cast<const std::uint64_t *>(&(first->*field)) : nullptr;
+}
 
 } // namespace detail
 
-// Plain pieces: sizes[i] bytes from sources[i] to destinations[i], all std::uint64_t. The struct does not own the three
-// arrays, which must outlive it. If the number of addresses differs from the number of sizes, calls refuse the pieces
-// with FERRY_FIELD_SIZE.
-struct pieces {
-    pieces(const std::uint64_t *to, const std::uint64_t *from, const std::uint64_t *of, std::uint64_t number) noexcept
-        : destinations(to), sources(from), sizes(of), count(number) {}
-    template <class To, class From, class Sizes>
-    pieces(To &&to, From &&from, Sizes &&of) noexcept
-        : pieces(lists{detail::list_of<std::uint64_t>(to), detail::list_of<std::uint64_t>(from),
-                       detail::list_of<std::uint64_t>(of)}) {
-        static_assert(detail::outlives_pieces<To> && detail::outlives_pieces<From> && detail::outlives_pieces<Sizes>,
-                      "these addresses or sizes are a temporary that owns its memory, but the pieces refer to it: pass "
-                      "a variable");
-    }
-    const std::uint64_t *destinations, *sources, *sizes;
-    std::uint64_t count;
-    status error; // the reason calls refuse these pieces, or success
+// The addresses or the sizes of pieces. The types say which range is which, so a call cannot confuse them.
+using source_list = detail::named_numbers<struct name_of_sources>;
+using destination_list = detail::named_numbers<struct name_of_destinations>;
+using size_list = detail::named_numbers<struct name_of_sizes>;
 
-private:
-    struct lists {
-        detail::list<std::uint64_t> to, from, of;
-    };
-    explicit pieces(const lists &all) noexcept : pieces(all.to.first, all.from.first, all.of.first, all.of.count) {
-        error = detail::check_count(count, all.to.count, FERRY_SIDE_DESTINATION);
-        if (error.ok()) error = detail::check_count(count, all.from.count, FERRY_SIDE_SOURCE);
+// Name the addresses or the sizes of pieces: contiguous ranges of std::uint64_t.
+template <class R> source_list sources(R &&addresses) noexcept { return source_list(std::forward<R>(addresses)); }
+template <class R> destination_list destinations(R &&addresses) noexcept {
+    return destination_list(std::forward<R>(addresses));
+}
+template <class R> size_list sizes(R &&bytes) noexcept { return size_list(std::forward<R>(bytes)); }
+
+// The pieces of a batch, where the program has them. The struct does not own them: they must outlive it.
+//   pieces(list)                                  a vector, span or C array of ferry::piece or ferry_piece
+//   pieces(sources(a), destinations(b), sizes(c)) three ranges of std::uint64_t
+//   pieces(meshes, &mesh::from, &mesh::to, &mesh::bytes)
+//                                                 the program's own structs: the source, the destination and the size
+// If the number of sources or destinations differs from the number of sizes, calls refuse the pieces with
+// FERRY_FIELD_SIZE.
+struct pieces {
+    explicit pieces(const ferry_piece_list &all) noexcept : list(all) {}
+    pieces(const ferry_piece *first, std::uint64_t number) noexcept : list() {
+        ferry_piece_list_set(&list, first, number);
     }
+    template <class R, std::enable_if_t<detail::is_pieces<R>, int> = 0> pieces(R &&all) noexcept : list() {
+        using element = std::remove_cv_t<std::remove_pointer_t<decltype(std::data(all))>>;
+        detail::check_outlives_pieces<R, element>();
+        const auto whole = detail::list_of<element>(all);
+        ferry_piece_list_set(&list, whole.first, whole.count);
+    }
+    template <class A, class B, class C, std::enable_if_t<detail::are_numbers<A, B, C>, int> = 0>
+    pieces(A &&, B &&, C &&) = delete; // name the ranges: pieces(sources(a), destinations(b), sizes(c))
+    pieces(const source_list &from, const destination_list &to, const size_list &of) noexcept
+        : list(), error(detail::check_count(of.count, to.count, FERRY_SIDE_DESTINATION)) {
+        if (error.ok()) error = detail::check_count(of.count, from.count, FERRY_SIDE_SOURCE);
+        ferry_piece_list_set_arrays(&list, to.first, from.first, of.first, of.count);
+    }
+    template <class R, class Struct, class Source, class Destination, class Size>
+    pieces(R &&all, Source Struct::*from, Destination Struct::*to, Size Struct::*of) noexcept : list() {
+        detail::check_outlives_pieces<R, Struct>();
+        const auto structs = detail::list_of<Struct>(all);
+        ferry_piece_list_set_arrays(&list, detail::field_of(structs.first, to), detail::field_of(structs.first, from),
+                                    detail::field_of(structs.first, of), structs.count);
+        list.stride = sizeof(Struct);
+    }
+    std::uint64_t count() const noexcept { return list.count; }
+
+    ferry_piece_list list;
+    status error; // the reason calls refuse these pieces, or success
 };
 
 // ferry_copy_pieces.
 inline status copy_pieces(ferry_instance *instance, const pieces &all, const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
-    return detail::call(ferry_copy_pieces, instance, all.destinations, all.sources, all.sizes, all.count,
-                        options.get());
+    return detail::call(ferry_copy_pieces, instance, &all.list, options.get());
 }
 
 // ferry_copy_pieces_async.
 inline status copy_pieces_async(ferry_instance *instance, const pieces &all, stream_view stream,
                                 const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
-    return detail::call(ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes, all.count,
-                        options.get(), stream, nullptr);
+    return detail::call(ferry_copy_pieces_async, instance, &all.list, options.get(), stream, nullptr);
 }
 inline result<ticket> copy_pieces_async_ticket(ferry_instance *instance, const pieces &all, stream_view stream,
                                                const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
-    return detail::with_ticket(instance, ferry_copy_pieces_async, instance, all.destinations, all.sources, all.sizes,
-                               all.count, options.get(), stream);
+    return detail::with_ticket(instance, ferry_copy_pieces_async, instance, &all.list, options.get(), stream);
 }
 
 // ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
@@ -2722,8 +2799,8 @@ inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *inst
                                                             const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
     ferry_batch_explanation found = detail::sized<ferry_batch_explanation>();
-    const status done = detail::call(ferry_copy_pieces_explain_async, instance, all.destinations, all.sources,
-                                     all.sizes, all.count, options.get(), stream, &found);
+    const status done =
+        detail::call(ferry_copy_pieces_explain_async, instance, &all.list, options.get(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
 }
 
@@ -2731,18 +2808,16 @@ namespace detail {
 
 // Calls `use(pieces)` with one piece for each destination. All have the same source and size.
 template <class To, class Use>
-auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t size, Use use) noexcept
+auto with_broadcast(std::uint64_t source, const To &to, std::uint64_t size, Use use) noexcept
     -> decltype(use(std::declval<const pieces &>())) {
-    const auto to = detail::list_of<std::uint64_t>(destinations);
-    const auto count = static_cast<std::size_t>(to.count);
-    std::uint64_t *const same = new (std::nothrow) std::uint64_t[2 * count];
-    if (!same) return status(FERRY_ERROR_OUT_OF_MEMORY);
-    for (std::size_t i = 0; i < count; ++i) {
-        same[i] = source;
-        same[count + i] = size;
-    }
-    auto done = use(pieces(to.first, same, same + count, to.count));
-    delete[] same;
+    const auto list = detail::list_of<std::uint64_t>(to);
+    const auto count = static_cast<std::size_t>(list.count);
+    ferry_piece *const all = new (std::nothrow) ferry_piece[count];
+    if (!all) return status(FERRY_ERROR_OUT_OF_MEMORY);
+    for (std::size_t i = 0; i < count; ++i)
+        all[i] = {list.first[i], source, size};
+    auto done = use(pieces(all, list.count));
+    delete[] all;
     return done;
 }
 
@@ -2751,26 +2826,25 @@ auto with_broadcast(const To &destinations, std::uint64_t source, std::uint64_t 
 // `size` bytes from `source` to each of the destinations: a batch of pieces. Large ones that go to several devices share
 // the work: docs/devices.md. The addresses are std::uint64_t of kind ANY.
 template <class To>
-status broadcast(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
+status broadcast(ferry_instance *instance, std::uint64_t source, const To &to, std::uint64_t size,
                  const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
-        return ferry::copy_pieces(instance, all, options);
-    });
+    return detail::with_broadcast(
+        source, to, size, [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, options); });
 }
 template <class To>
-status broadcast_async(ferry_instance *instance, const To &destinations, std::uint64_t source, std::uint64_t size,
+status broadcast_async(ferry_instance *instance, std::uint64_t source, const To &to, std::uint64_t size,
                        stream_view stream, const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
+    return detail::with_broadcast(source, to, size, [&](const pieces &all) noexcept {
         return ferry::copy_pieces_async(instance, all, stream, options);
     });
 }
 
 // Reports what broadcast_async() would do, without copying.
 template <class To>
-result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const To &destinations,
-                                                        std::uint64_t source, std::uint64_t size, stream_view stream,
+result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, std::uint64_t source, const To &to,
+                                                        std::uint64_t size, stream_view stream,
                                                         const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(destinations, source, size, [&](const pieces &all) noexcept {
+    return detail::with_broadcast(source, to, size, [&](const pieces &all) noexcept {
         return ferry::explain_pieces_async(instance, all, stream, options);
     });
 }
@@ -2812,9 +2886,8 @@ public:
                                    const copy_options &options = {}) noexcept {
         if (!all.error.ok()) return all.error;
         ferry_prepared *const none = nullptr;
-        const auto made = detail::fetch(none, ferry_prepared_create_pieces, instance, all.destinations, all.sources,
-                                        all.sizes, all.count, options.get(), stream);
-        return detail::own<prepared>(instance, made, all.count);
+        const auto made = detail::fetch(none, ferry_prepared_create_pieces, instance, &all.list, options.get(), stream);
+        return detail::own<prepared>(instance, made, all.count());
     }
     operator ferry_prepared *() const noexcept { return handle_; }
     std::uint64_t count() const noexcept { return data_; } // copies in the batch
@@ -2826,26 +2899,28 @@ public:
     result<ticket> launch_ticket(stream_view stream, const copy_options &options = {}) const noexcept {
         return detail::with_ticket(instance_, ferry_prepared_launch, handle_, options.get(), stream);
     }
-    // ferry_prepared_set_addresses: for pieces prepared with copy_flag::updatable, one address per piece. nullptr
-    // keeps the current destinations or sources.
-    template <class To, class From>
-    status set_addresses(const To &destinations, const From &sources, stream_view stream) const noexcept {
-        const std::uint64_t *to = nullptr, *from = nullptr;
-        status done = take_addresses(destinations, FERRY_SIDE_DESTINATION, to);
-        if (done.ok()) done = take_addresses(sources, FERRY_SIDE_SOURCE, from);
-        return done.ok() ? detail::call(ferry_prepared_set_addresses, handle_, to, from, stream) : done;
+    // ferry_prepared_set_addresses: for pieces prepared with copy_flag::updatable, one address per piece. Sizes of
+    // `all` are not read. Without sources or destinations, the batch keeps the current ones.
+    status set_addresses(const pieces &all, stream_view stream) const noexcept {
+        return all.error.ok() ? detail::call(ferry_prepared_set_addresses, handle_, &all.list, stream) : all.error;
+    }
+    status set_addresses(const source_list &from, const destination_list &to, stream_view stream) const noexcept {
+        const status same = detail::check_count(from.count, to.count, FERRY_SIDE_DESTINATION);
+        return same.ok() ? set(from.first, to.first, from.count, stream) : same;
+    }
+    status set_addresses(const source_list &from, stream_view stream) const noexcept {
+        return set(from.first, nullptr, from.count, stream);
+    }
+    status set_addresses(const destination_list &to, stream_view stream) const noexcept {
+        return set(nullptr, to.first, to.count, stream);
     }
 
 private:
-    template <class R>
-    status take_addresses(const R &addresses, std::int32_t side, const std::uint64_t *&first) const noexcept {
-        if constexpr (std::is_null_pointer_v<R>) {
-            return {};
-        } else {
-            const auto list = detail::list_of<std::uint64_t>(addresses);
-            first = list.first;
-            return detail::check_count(data_, list.count, side);
-        }
+    status set(const std::uint64_t *from, const std::uint64_t *to, std::uint64_t count,
+               stream_view stream) const noexcept {
+        ferry_piece_list list;
+        ferry_piece_list_set_arrays(&list, to, from, nullptr, count);
+        return detail::call(ferry_prepared_set_addresses, handle_, &list, stream);
     }
 };
 

@@ -2,6 +2,7 @@
 #include "batch/batch.h"
 
 #include "api/call_options.h"
+#include "api/piece_lists.h"
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "batch/prepared.h"
@@ -11,12 +12,27 @@ using namespace ferry;
 
 namespace {
 
-error check_input(const ferry_instance *instance, batch_input &input, const ferry_copy_options *given,
-                  std::uint32_t known_flags = flags_of_every_call) noexcept {
+// The copies of a call as the program passes them: descriptors, or a list of pieces. Pieces have no count here.
+struct given_copies {
+    const ferry_copy_desc *copies = nullptr;
+    std::uint64_t count = 0;
+    const ferry_piece_list *pieces = nullptr;
+    std::int32_t item = FERRY_ITEM_COPY;
+};
+
+given_copies descriptors(const ferry_copy_desc *copies, std::uint64_t count) noexcept {
+    return {.copies = copies, .count = count};
+}
+given_copies pieces_of(const ferry_piece_list *pieces) noexcept { return {.pieces = pieces, .item = FERRY_ITEM_PIECE}; }
+
+error read_input(const ferry_instance *instance, const given_copies &given, const ferry_copy_options *options,
+                 batch_input &input, std::uint32_t known_flags = flags_of_every_call) noexcept {
     if (!instance) return null_argument;
-    if (error failed = choose_options(*instance, given, input.options, known_flags)) return failed;
-    const bool is_whole = input.copies || (input.destinations && input.sources && input.sizes);
-    return is_whole || input.count == 0 ? ok : null_argument;
+    if (error failed = choose_options(*instance, options, input.options, known_flags)) return failed;
+    if (given.pieces) return read_pieces(*given.pieces, piece_fields::all, input.pieces, input.count);
+    input.copies = given.copies;
+    input.count = given.count;
+    return given.item == FERRY_ITEM_COPY && (given.copies || given.count == 0) ? ok : null_argument;
 }
 
 std::int32_t report_item(ferry_error_info *details, const error &failed, std::int32_t item,
@@ -25,21 +41,20 @@ std::int32_t report_item(ferry_error_info *details, const error &failed, std::in
     return report(details, failed, is_known ? error_item{item, bad_index} : error_item{});
 }
 
-std::int32_t item_of(const batch_input &input) noexcept { return input.copies ? FERRY_ITEM_COPY : FERRY_ITEM_PIECE; }
-
 [[gnu::cold]] std::uint64_t sum_bytes(const batch_input &input) noexcept {
     std::uint64_t bytes = 0;
     for (std::uint64_t i = 0; i < input.count; ++i)
         bytes += input.copies ? bytes_of(input.copies[i].width, input.copies[i].height, input.copies[i].depth)
-                              : input.sizes[i];
+                              : input.pieces.size(i);
     return bytes;
 }
 
-std::int32_t run_and_report(ferry_instance *instance, batch_input input, const ferry_copy_options *given,
+std::int32_t run_and_report(ferry_instance *instance, const given_copies &given, const ferry_copy_options *options,
                             copy_form form, CUstream stream, ferry_ticket **ticket,
                             ferry_error_info *details) noexcept {
     if (ticket) *ticket = nullptr;
-    if (error failed = check_input(instance, input, given)) return report(details, failed);
+    batch_input input;
+    if (error failed = read_input(instance, given, options, input)) return report(details, failed);
     // A synchronous batch is enqueued, and then waited for. It reads and writes in stream order.
     if (form == copy_form::synchronous) {
         input.options.preferences.order = source_order::stream;
@@ -58,30 +73,32 @@ std::int32_t run_and_report(ferry_instance *instance, batch_input input, const f
             {FERRY_TRACE_BATCH, form, stream, sum_bytes(input), input.count, input.options.tag}, run);
     else
         failed = run();
-    return report_item(details, failed, item_of(input), bad_index);
+    return report_item(details, failed, given.item, bad_index);
 }
 
-std::int32_t explain_and_report(ferry_instance *instance, batch_input input, const ferry_copy_options *given,
+std::int32_t explain_and_report(ferry_instance *instance, const given_copies &given, const ferry_copy_options *options,
                                 CUstream stream, ferry_batch_explanation *explanation,
                                 ferry_error_info *details) noexcept {
-    if (error failed = check_input(instance, input, given)) return report(details, failed);
+    batch_input input;
+    if (error failed = read_input(instance, given, options, input)) return report(details, failed);
     if (!explanation) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     ferry_batch_explanation found = {};
     error failed = explain_batch(*instance, input, stream, found, bad_index);
     if (!failed) failed = write_sized(found, explanation);
-    return report_item(details, failed, item_of(input), bad_index);
+    return report_item(details, failed, given.item, bad_index);
 }
 
-std::int32_t create_and_report(ferry_instance *instance, batch_input input, const ferry_copy_options *given,
+std::int32_t create_and_report(ferry_instance *instance, const given_copies &given, const ferry_copy_options *options,
                                std::uint32_t known_flags, CUstream stream, ferry_prepared **prepared,
                                ferry_error_info *details) noexcept {
     if (prepared) *prepared = nullptr;
-    if (error failed = check_input(instance, input, given, known_flags)) return report(details, failed);
+    batch_input input;
+    if (error failed = read_input(instance, given, options, input, known_flags)) return report(details, failed);
     if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
-    return report_item(details, failed, item_of(input), bad_index);
+    return report_item(details, failed, given.item, bad_index);
 }
 
 } // namespace
@@ -90,44 +107,38 @@ extern "C" {
 
 int32_t ferry_copy_batch(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                          const ferry_copy_options *options, ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count};
-    return run_and_report(instance, input, options, copy_form::synchronous, nullptr, nullptr, details);
+    return run_and_report(instance, descriptors(copies, count), options, copy_form::synchronous, nullptr, nullptr,
+                          details);
 }
 
 int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
                                ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count};
-    return run_and_report(instance, input, options, copy_form::asynchronous, stream, ticket, details);
+    return run_and_report(instance, descriptors(copies, count), options, copy_form::asynchronous, stream, ticket,
+                          details);
 }
 
-int32_t ferry_copy_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                          const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
+int32_t ferry_copy_pieces(ferry_instance *instance, const ferry_piece_list *pieces, const ferry_copy_options *options,
                           ferry_error_info *details) {
-    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
-    return run_and_report(instance, input, options, copy_form::synchronous, nullptr, nullptr, details);
+    return run_and_report(instance, pieces_of(pieces), options, copy_form::synchronous, nullptr, nullptr, details);
 }
 
-int32_t ferry_copy_pieces_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
-                                CUstream_st *stream, ferry_ticket **ticket, ferry_error_info *details) {
-    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
-    return run_and_report(instance, input, options, copy_form::asynchronous, stream, ticket, details);
+int32_t ferry_copy_pieces_async(ferry_instance *instance, const ferry_piece_list *pieces,
+                                const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
+                                ferry_error_info *details) {
+    return run_and_report(instance, pieces_of(pieces), options, copy_form::asynchronous, stream, ticket, details);
 }
 
 int32_t ferry_copy_batch_explain_async(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                        const ferry_copy_options *options, CUstream_st *stream,
                                        ferry_batch_explanation *explanation, ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count};
-    return explain_and_report(instance, input, options, stream, explanation, details);
+    return explain_and_report(instance, descriptors(copies, count), options, stream, explanation, details);
 }
 
-int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                        const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
-                                        CUstream_st *stream, ferry_batch_explanation *explanation,
-                                        ferry_error_info *details) {
-    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
-    return explain_and_report(instance, input, options, stream, explanation, details);
+int32_t ferry_copy_pieces_explain_async(ferry_instance *instance, const ferry_piece_list *pieces,
+                                        const ferry_copy_options *options, CUstream_st *stream,
+                                        ferry_batch_explanation *explanation, ferry_error_info *details) {
+    return explain_and_report(instance, pieces_of(pieces), options, stream, explanation, details);
 }
 
 uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanation, char *buffer, uint64_t size) {
@@ -141,16 +152,15 @@ uint64_t ferry_batch_explanation_format(const ferry_batch_explanation *explanati
 int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                               const ferry_copy_options *options, CUstream_st *stream, ferry_prepared **prepared,
                               ferry_error_info *details) {
-    const batch_input input = {.copies = copies, .count = count};
-    return create_and_report(instance, input, options, flags_of_every_call, stream, prepared, details);
+    return create_and_report(instance, descriptors(copies, count), options, flags_of_every_call, stream, prepared,
+                             details);
 }
 
-int32_t ferry_prepared_create_pieces(ferry_instance *instance, const uint64_t *destinations, const uint64_t *sources,
-                                     const uint64_t *sizes, uint64_t count, const ferry_copy_options *options,
-                                     CUstream_st *stream, ferry_prepared **prepared, ferry_error_info *details) {
-    const batch_input input = {.destinations = destinations, .sources = sources, .sizes = sizes, .count = count};
+int32_t ferry_prepared_create_pieces(ferry_instance *instance, const ferry_piece_list *pieces,
+                                     const ferry_copy_options *options, CUstream_st *stream, ferry_prepared **prepared,
+                                     ferry_error_info *details) {
     constexpr std::uint32_t known_flags = flags_of_every_call | FERRY_COPY_UPDATABLE;
-    return create_and_report(instance, input, options, known_flags, stream, prepared, details);
+    return create_and_report(instance, pieces_of(pieces), options, known_flags, stream, prepared, details);
 }
 
 int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options, CUstream_st *stream,
@@ -172,11 +182,13 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
     return report(details, instance.trace.run(call, run));
 }
 
-int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const uint64_t *destinations, const uint64_t *sources,
-                                     CUstream_st *stream, ferry_error_info *details) {
-    if (!prepared) return report(details, null_argument);
-    std::uint64_t bad_index = no_index;
-    const error failed = set_addresses(*prepared, destinations, sources, stream, bad_index);
+int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece_list *pieces, CUstream_st *stream,
+                                     ferry_error_info *details) {
+    if (!prepared || !pieces) return report(details, null_argument);
+    piece_list given;
+    std::uint64_t count = 0, bad_index = no_index;
+    if (error failed = read_pieces(*pieces, piece_fields::addresses, given, count)) return report(details, failed);
+    const error failed = set_addresses(*prepared, given, count, stream, bad_index);
     return report_item(details, failed, FERRY_ITEM_PIECE, bad_index);
 }
 

@@ -53,7 +53,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver is already running with other settings"},
     {"FERRY_ERROR_NO_CONTEXT", "no context to pop, or the call cannot use the context"},
     {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other"},
-    {"FERRY_ERROR_ALIGNMENT", "an address, pitch or width is not a multiple of the pattern's size"},
+    {"FERRY_ERROR_ALIGNMENT", "an address, pitch, width or stride is not a multiple of the required size"},
     {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot contain this call"},
     {"FERRY_ERROR_LIMIT", "a pinned pool is at its limit, or the staging buffer has no free slot"},
     {"FERRY_ERROR_IN_USE", "memory of the pool is still allocated or imported"},
@@ -78,8 +78,9 @@ constexpr own_status own_statuses[] = {
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
 static_assert(own_status_count == 1 - FERRY_ERROR_NOT_READY);
 
-constexpr const char *side_names[] = {"", "source", "destination", "extent", "descriptor", "options", "driver_options"};
-static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_DRIVER_OPTIONS + 1);
+constexpr const char *side_names[] = {"",           "source",  "destination",    "extent",
+                                      "descriptor", "options", "driver_options", "pieces"};
+static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_PIECES + 1);
 
 constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus", "ticket"};
 static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_TICKET + 1);
@@ -158,8 +159,13 @@ constexpr field_text fields[] = {
     {"max_sms", as_number},
     {"staging_niceness", as_signed},
     {"file", as_address},
+    {"destinations", as_address},
+    {"sources", as_address},
+    {"sizes", as_address},
+    {"stride", as_number},
+    {"source_file", as_address},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_FILE + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_SOURCE_FILE + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {

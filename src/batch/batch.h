@@ -1,14 +1,15 @@
 // Runs many copies in one call.
 #pragma once
 
+#include "batch/piece_list.h"
 #include "plan/call_options.h"
 
 namespace ferry {
 
-// The input is either descriptors, or arrays of addresses and sizes. The pointers of the unused form are null.
+// The input is either descriptors or, if `copies` is null, pieces.
 struct batch_input {
     const ferry_copy_desc *copies = nullptr;
-    const std::uint64_t *destinations = nullptr, *sources = nullptr, *sizes = nullptr;
+    piece_list pieces = {};
     std::uint64_t count = 0;
     call_options options = {};
 };

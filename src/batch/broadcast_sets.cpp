@@ -33,7 +33,8 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
     for (std::uint64_t i = 0; i < input.count; ++i) {
         bool has_room = true;
         if (!input.copies) {
-            has_room = add(i, input.destinations[i], input.sources[i], input.sizes[i]);
+            const ferry_piece piece = input.pieces[i];
+            has_room = add(i, piece.destination, piece.source, piece.size);
         } else if (const ferry_copy_desc &copy = input.copies[i];
                    copy.width >= min_broadcast && is_contiguous_copy(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
@@ -94,34 +95,27 @@ void broadcast_sets::clear() noexcept {
     members_.clear();
     sets_.clear();
     rest_copies_.clear();
-    rest_addresses_.clear();
+    rest_pieces_.clear();
     rest_index_.clear();
+    taken_.clear();
 }
 
 bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
     options_ = input.options;
     options_.checks_overlap = false; // the whole batch was checked
-    growing<std::uint64_t> &taken = rest_addresses_;
-    if (!taken.reserve(std::max<std::size_t>(members_.size(), 3 * input.count))) return false;
+    if (!taken_.reserve(members_.size())) return false;
     for (const broadcast_member &one : members_)
-        taken.append_reserved(one.index);
-    std::sort(taken.begin(), taken.end());
+        taken_.append_reserved(one.index);
+    std::sort(taken_.begin(), taken_.end());
     std::size_t next = 0;
     for (std::uint64_t i = 0; i < input.count; ++i) {
-        if (next < taken.size() && taken[next] == i)
+        if (next < taken_.size() && taken_[next] == i) {
             ++next;
-        else if (!rest_index_.append(i))
-            return false;
+            continue;
+        }
+        const bool is_kept = input.copies ? rest_copies_.append(input.copies[i]) : rest_pieces_.append(input.pieces[i]);
+        if (!is_kept || !rest_index_.append(i)) return false;
     }
-    rest_addresses_.clear();
-    if (input.copies) {
-        for (const std::uint64_t i : rest_index_)
-            if (!rest_copies_.append(input.copies[i])) return false;
-        return true;
-    }
-    for (const std::uint64_t *const from : {input.destinations, input.sources, input.sizes})
-        for (const std::uint64_t i : rest_index_)
-            rest_addresses_.append_reserved(from[i]);
     return true;
 }
 
@@ -129,13 +123,10 @@ batch_input broadcast_sets::rest() const noexcept {
     batch_input input;
     input.count = rest_index_.size();
     input.options = options_;
-    if (rest_copies_.size()) {
+    if (rest_copies_.size())
         input.copies = rest_copies_.begin();
-    } else {
-        input.destinations = rest_addresses_.begin();
-        input.sources = input.destinations + input.count;
-        input.sizes = input.sources + input.count;
-    }
+    else if (rest_pieces_.size())
+        input.pieces = piece_list(rest_pieces_.begin());
     return input;
 }
 

@@ -19,8 +19,8 @@ struct broadcast_member {
 class broadcast_sets {
 public:
     explicit broadcast_sets(const allocator &memory) noexcept
-        : members_(memory), sets_(memory), rest_copies_(memory), rest_addresses_(memory), rest_index_(memory),
-          place_(memory) {}
+        : members_(memory), sets_(memory), rest_copies_(memory), rest_pieces_(memory), rest_index_(memory),
+          taken_(memory), place_(memory) {}
 
     // Finds the broadcasts of a validated batch, or none if memory runs out. The context of the batch must be current.
     error find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept;
@@ -54,8 +54,9 @@ private:
     growing<broadcast_member> members_; // of the sets, one after another
     growing<range> sets_;
     growing<ferry_copy_desc> rest_copies_;
-    growing<std::uint64_t> rest_addresses_; // destinations, sources and sizes of pieces
+    growing<ferry_piece> rest_pieces_;
     growing<std::uint64_t> rest_index_;
+    growing<std::uint64_t> taken_; // the indices of the members, while the rest is found
     growing<std::max_align_t> place_;
     call_options options_;
 };

@@ -15,16 +15,10 @@ namespace ferry {
 
 namespace {
 
-bool keep(growing<std::uint64_t> &kept, const std::uint64_t *values, std::uint64_t count) noexcept {
-    if (!kept.resize(count)) return false;
-    std::copy_n(values, count, kept.begin());
-    return true;
-}
-
-// Whether an input copy is one whole piece of the request. A copy is split where an allocation ends.
-bool is_whole(const batch_input &input, std::uint64_t index, const batch_request &request, std::size_t piece) noexcept {
-    return piece < request.pieces.size() && request.pieces[piece].destination == input.destinations[index] &&
-           request.pieces[piece].size == input.sizes[index];
+// Whether a piece of the input is one whole piece of the request. A piece is split where an allocation ends.
+bool is_whole(const ferry_piece &given, const batch_request &request, std::size_t piece) noexcept {
+    return piece < request.pieces.size() && request.pieces[piece].destination == given.destination &&
+           request.pieces[piece].size == given.size;
 }
 
 error refuse_cut(std::uint64_t index, batch_request &request) noexcept {
@@ -32,19 +26,19 @@ error refuse_cut(std::uint64_t index, batch_request &request) noexcept {
     return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_ADDRESS);
 }
 
-// Records the input of an updatable batch and the group of each piece. Rejects an input copy with a size that is not
-// one whole piece.
+// Records the input of an updatable batch and the group of each piece. Rejects a piece with a size that is not one
+// whole piece of the request.
 error note_kinds(ferry_prepared &prepared, const batch_input &input) noexcept {
     batch_request &request = *prepared.request;
-    if (!keep(prepared.destinations, input.destinations, input.count) ||
-        !keep(prepared.sources, input.sources, input.count) || !keep(prepared.sizes, input.sizes, input.count) ||
-        !prepared.kinds.reserve(request.pieces.size()))
-        return no_memory;
+    if (!prepared.pieces.reserve(input.count) || !prepared.kinds.reserve(request.pieces.size())) return no_memory;
+    for (std::uint64_t i = 0; i < input.count; ++i)
+        prepared.pieces.append_reserved(input.pieces[i]);
     for (const batch_piece &piece : request.pieces)
         prepared.kinds.append_reserved(group_of(request.ranges[piece.from], request.ranges[piece.to]));
     std::size_t piece = 0;
     for (std::uint64_t i = 0; i < input.count; ++i)
-        if (input.sizes[i] != 0 && !is_whole(input, i, request, piece++)) return refuse_cut(i, request);
+        if (prepared.pieces[i].size != 0 && !is_whole(prepared.pieces[i], request, piece++))
+            return refuse_cut(i, request);
     return {};
 }
 
@@ -184,17 +178,18 @@ error launch_prepared(ferry_prepared &prepared, CUstream stream, ferry_ticket *t
 namespace {
 
 // Checks that only the addresses change.
-error compare_with_old(const ferry_prepared &prepared, const batch_input &input, batch_request &request) noexcept {
+error compare_with_old(const ferry_prepared &prepared, batch_request &request) noexcept {
     std::size_t piece = 0;
-    for (std::uint64_t i = 0; i < input.count; ++i) {
-        if (input.sizes[i] == 0) continue;
+    for (std::size_t i = 0; i < prepared.pieces.size(); ++i) {
+        const ferry_piece &changed = prepared.changed[i];
+        if (changed.size == 0) continue;
         request.bad_index = i;
         constexpr std::uint64_t word = 16; // units of pieces are counted from multiples of this
-        const std::uint64_t moved_by = input.destinations[i] - prepared.destinations[i];
+        const std::uint64_t moved_by = changed.destination - prepared.pieces[i].destination;
         if (moved_by % word)
             return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, numbers::multiple, word,
                           moved_by);
-        if (!is_whole(input, i, request, piece)) return refuse_cut(i, request);
+        if (!is_whole(changed, request, piece)) return refuse_cut(i, request);
         const batch_piece &one = request.pieces[piece];
         if (group_of(request.ranges[one.from], request.ranges[one.to]) != prepared.kinds[piece++])
             return refuse(FERRY_ERROR_OTHER_KIND, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_KIND);
@@ -217,7 +212,7 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
         context_scope home(instance.cu);
         if (error failed = home.enter(request.context.wanted, of_stream)) return failed;
         if (error failed = validate_batch(instance, input, false, stream, request)) return failed;
-        if (error failed = compare_with_old(prepared, input, request)) return failed;
+        if (error failed = compare_with_old(prepared, request)) return failed;
         if (error failed = choose_routes(instance, input, prepared.request->plans, stream, request)) return failed;
     }
     return change_table(prepared, request, stream);
@@ -225,15 +220,21 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
 
 } // namespace
 
-error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
-                    CUstream stream, std::uint64_t &bad_index) noexcept {
+error set_addresses(ferry_prepared &prepared, const piece_list &given, std::uint64_t count, CUstream stream,
+                    std::uint64_t &bad_index) noexcept {
     if (!prepared.options.is_updatable) return {.status = FERRY_ERROR_UNSUPPORTED};
-    const batch_input input = {.destinations = destinations ? destinations : prepared.destinations.begin(),
-                               .sources = sources ? sources : prepared.sources.begin(),
-                               .sizes = prepared.sizes.begin(),
-                               .count = prepared.sizes.size(),
-                               .options = prepared.options};
+    if (count != prepared.pieces.size())
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_PIECES, FERRY_FIELD_COUNT, numbers::equal,
+                      prepared.pieces.size(), count);
     ferry_instance &instance = prepared.instance;
+    if (!prepared.changed.resize(count)) return no_memory;
+    for (std::size_t i = 0; i < count; ++i) {
+        const ferry_piece &old = prepared.pieces[i];
+        prepared.changed[i] = {given.has_destinations() ? given.destination(i) : old.destination,
+                               given.has_sources() ? given.source(i) : old.source, old.size};
+    }
+    const batch_input input = {
+        .pieces = piece_list(prepared.changed.begin()), .count = count, .options = prepared.options};
     batch_request *request = instance.requests.take();
     if (!request) return no_memory;
     const error failed = check_and_send(prepared, input, stream, *request);
@@ -241,8 +242,7 @@ error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations,
     if (failed) {
         note_error(instance, failed);
     } else {
-        if (destinations) std::copy_n(destinations, input.count, prepared.destinations.begin());
-        if (sources) std::copy_n(sources, input.count, prepared.sources.begin());
+        prepared.pieces.swap(prepared.changed);
         std::swap(prepared.request, request);
     }
     instance.requests.release(*request);

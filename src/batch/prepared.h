@@ -7,8 +7,7 @@
 
 struct ferry_prepared {
     ferry_prepared(ferry_instance &of, ferry::batch_request &made) noexcept
-        : instance(of), request(&made), destinations(of.allocator), sources(of.allocator), sizes(of.allocator),
-          kinds(of.allocator) {}
+        : instance(of), request(&made), pieces(of.allocator), changed(of.allocator), kinds(of.allocator) {}
 
     ferry_instance &instance;
     ferry::batch_request *request;
@@ -16,8 +15,9 @@ struct ferry_prepared {
     ferry::call_options options;
     unsigned long long context_number = 0;          // of the context, whose end frees the table; 0: unknown
     ferry::piece_table tables[ferry::piece_groups]; // parts of the table
-    // For updatable batches: the input, and the group of each piece. Copies of size 0 have no piece.
-    ferry::growing<std::uint64_t> destinations, sources, sizes;
+    // For updatable batches: the input, the input with new addresses while these are checked, and the group of each
+    // piece of the request. Pieces of size 0 are not in the request.
+    ferry::growing<ferry_piece> pieces, changed;
     ferry::growing<ferry::piece_group> kinds;
 };
 
@@ -28,9 +28,9 @@ error create_prepared(ferry_instance &instance, const batch_input &input, CUstre
                       std::uint64_t &bad_index) noexcept;
 // `ticket` may be null.
 error launch_prepared(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept;
-// Null addresses stay unchanged.
-error set_addresses(ferry_prepared &prepared, const std::uint64_t *destinations, const std::uint64_t *sources,
-                    CUstream stream, std::uint64_t &bad_index) noexcept;
+// The sizes of `given` are not read. Without destinations or sources in it, these stay unchanged.
+error set_addresses(ferry_prepared &prepared, const piece_list &given, std::uint64_t count, CUstream stream,
+                    std::uint64_t &bad_index) noexcept;
 error destroy_prepared(ferry_prepared &prepared) noexcept;
 // Destroys the batch, but keeps its table until the stream has completed its earlier work. On failure, the batch is
 // unchanged.

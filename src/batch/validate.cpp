@@ -8,13 +8,14 @@ namespace ferry {
 namespace {
 
 error validate_pieces(const batch_input &input, line_validator &lines, checked_batch &batch) noexcept {
+    const piece_list pieces = input.pieces; // a copy, which stays in registers
     for (std::uint64_t i = 0; i < input.count; ++i) {
-        const std::uint64_t size = input.sizes[i];
-        if (size == 0 || lines.add_plain(input.destinations[i], input.sources[i], size)) continue;
+        const ferry_piece piece = pieces[i];
+        if (piece.size == 0 || lines.add_plain(piece.destination, piece.source, piece.size)) continue;
         ferry_place destination = {}, source = {};
-        destination.address = input.destinations[i];
-        source.address = input.sources[i];
-        if (error failed = lines.add_line(destination, source, size, input.count - i - 1)) {
+        destination.address = piece.destination;
+        source.address = piece.source;
+        if (error failed = lines.add_line(destination, source, piece.size, input.count - i - 1)) {
             batch.bad_index = i;
             return failed;
         }
@@ -46,10 +47,11 @@ error validate_descriptors(const ferry_instance &instance, const batch_input &in
 error lay_out(const ferry_instance &instance, const batch_input &input, std::uint64_t index, shape &shape) noexcept {
     shape = {};
     if (input.copies) return validate_fields(input.copies[index], instance.limits, shape);
-    shape.width = input.sizes[index];
+    const ferry_piece piece = input.pieces[index];
+    shape.width = piece.size;
     shape.height = shape.depth = 1;
-    shape.destination.span.first = input.destinations[index];
-    shape.source.span.first = input.sources[index];
+    shape.destination.span.first = piece.destination;
+    shape.source.span.first = piece.source;
     return {};
 }
 
@@ -76,26 +78,30 @@ error validate_overlaps(const ferry_instance &instance, const batch_input &input
                   shared.index);
 }
 
+std::uint64_t width_of(const batch_input &input, std::uint64_t index) noexcept {
+    return input.copies ? input.copies[index].width : input.pieces.size(index);
+}
+
 // Estimates from a sample of the copies.
 std::uint64_t estimate_bytes(const batch_input &input) noexcept {
     constexpr std::uint64_t samples = 16;
     const std::uint64_t step = input.count / samples + 1;
     std::uint64_t sum = 0;
     for (std::uint64_t i = 0; i < input.count; i += step)
-        if (!add(sum, input.copies ? input.copies[i].width : input.sizes[i], sum)) return UINT64_MAX;
+        if (!add(sum, width_of(input, i), sum)) return UINT64_MAX;
     return multiply(sum, step, sum) ? sum : UINT64_MAX;
 }
 
 // For the default streams in a thread without a context: finds the device of the first copy that has a device.
 error find_first_device(const ferry_instance &instance, const batch_input &input, int &device) noexcept {
     for (std::uint64_t i = 0; i < input.count; ++i) {
-        if ((input.copies ? input.copies[i].width : input.sizes[i]) == 0) continue;
+        if (width_of(input, i) == 0) continue;
         for (const bool at_source : {false, true}) {
             ferry_place place = {};
             if (input.copies)
                 place = at_source ? input.copies[i].source : input.copies[i].destination;
             else
-                place.address = at_source ? input.sources[i] : input.destinations[i];
+                place.address = at_source ? input.pieces.source(i) : input.pieces.destination(i);
             if (error failed = find_device_of(instance.cu, instance.limits.device_count, place, device)) return failed;
             if (device >= 0) return {};
         }

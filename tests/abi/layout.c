@@ -41,6 +41,21 @@ NEXT(ferry_copy_desc, height, depth, 208);
 NEXT(ferry_copy_desc, depth, reserved, 216);
 LAST(ferry_copy_desc, reserved, 256);
 
+FIRST(ferry_piece, destination);
+NEXT(ferry_piece, destination, source, 8);
+NEXT(ferry_piece, source, size, 16);
+LAST(ferry_piece, size, 24);
+
+FIRST(ferry_piece_list, struct_size);
+NEXT(ferry_piece_list, struct_size, reserved, 4);
+NEXT(ferry_piece_list, reserved, count, 8);
+NEXT(ferry_piece_list, count, destinations, 16);
+NEXT(ferry_piece_list, destinations, sources, 24);
+NEXT(ferry_piece_list, sources, sizes, 32);
+NEXT(ferry_piece_list, sizes, stride, 40);
+NEXT(ferry_piece_list, stride, source_file, 48);
+LAST(ferry_piece_list, source_file, 56);
+
 FIRST(ferry_copy_options, struct_size);
 NEXT(ferry_copy_options, struct_size, flags, 4);
 NEXT(ferry_copy_options, flags, route, 8);

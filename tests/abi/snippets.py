@@ -71,7 +71,7 @@ GIVEN = {
         std::uint64_t frame;
         ferry::host_view<const float> constants;
         ferry::device_view<float> constant_buffer;
-        std::vector<std::uint64_t> to, from, sizes;
+        std::vector<ferry::piece> pieces;
         std::vector<ferry_copy_desc> large_images;""",
     ("c", "Multilink"): SEVERAL_GPUS,
     ("c", "How to look"): SEVERAL_GPUS,
@@ -102,6 +102,12 @@ GIVEN = {
         uint64_t device_memory, size;
         struct CUstream_st *stream;
         void write_constants(void *constants, int32_t status);""",
+    ("c", "Pieces"): """
+        #include <ferry/ferry.h>
+        ferry_instance *ferry;
+        ferry_error_info error;
+        uint64_t *to, *from, *sizes, count;
+        struct CUstream_st *stream;""",
     ("cpp", "Options in C++"): """
         #include <vector>
         #include <ferry/ferry.hpp>

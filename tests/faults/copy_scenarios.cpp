@@ -5,6 +5,7 @@
 #include "submit/instance.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
 
@@ -446,16 +447,16 @@ struct pieces {
         destinations.push_back(to.address() + onto);
         sizes.push_back(size);
     }
+    laid_out_pieces in(const piece_layout &layout) const { return {layout, destinations, sources, sizes}; }
 };
 
-// Copies synchronously, then twice on the stream. The argument of `expect` is whether a call succeeded.
+// Copies synchronously, then twice on the stream, each time from another layout. The argument of `expect` is whether a
+// call succeeded.
 void copy_three_times(trial &t, const pieces &all, const std::function<void(bool)> &expect) {
-    expect(CALL(t, ferry_copy_pieces, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                all.sizes.size(), nullptr));
+    expect(CALL(t, ferry_copy_pieces, t.ferry, all.in(three_arrays), nullptr));
     t.wait_and_compare(t.stream);
-    for (int i = 0; i < 2; ++i) {
-        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(), all.sizes.data(),
-                    all.sizes.size(), nullptr, t.stream, nullptr));
+    for (const piece_layout &layout : {array_of_pieces, own_structs}) {
+        expect(CALL(t, ferry_copy_pieces_async, t.ferry, all.in(layout), nullptr, t.stream, nullptr));
         t.wait_and_compare(t.stream);
     }
 }
@@ -606,18 +607,17 @@ void pieces_within_one_memory(trial &t) {
                                        *const sizes = rotated.sizes.data();
             t.begin("pieces that share bytes");
             t.ended_refused("pieces that share bytes",
-                            form.is_asynchronous
-                                ? ferry_copy_pieces_async(t.ferry, to, from, sizes, count, check_overlap, t.stream,
-                                                          nullptr, t.error())
-                                : ferry_copy_pieces(t.ferry, to, from, sizes, count, check_overlap, t.error()));
+                            form.is_asynchronous ? ferry_copy_pieces_async(t.ferry, in_arrays(to, from, sizes, count),
+                                                                           check_overlap, t.stream, nullptr, t.error())
+                                                 : ferry_copy_pieces(t.ferry, in_arrays(to, from, sizes, count),
+                                                                     check_overlap, t.error()));
             t.expect_unchanged(*place);
             t.wait_and_compare(t.stream);
         }
         ferry_prepared *prepared = nullptr;
         t.begin("preparing pieces that share bytes");
-        const std::int32_t status =
-            ferry_prepared_create_pieces(t.ferry, rotated.destinations.data(), rotated.sources.data(),
-                                         rotated.sizes.data(), count, check_overlap, t.stream, &prepared, t.error());
+        const std::int32_t status = ferry_prepared_create_pieces(t.ferry, rotated.in(array_of_pieces), check_overlap,
+                                                                 t.stream, &prepared, t.error());
         t.ended_refused("preparing pieces that share bytes", status);
         if (prepared) t.add(finding::bad_output, "pieces that share bytes were prepared");
     }
@@ -642,12 +642,11 @@ void prepared_batches(trial &t) {
             t.expect_copy(succeeded, pinned, {320 * i + from}, to, {320 * i + onto}, 200);
     };
     ferry_prepared *prepared = nullptr;
-    if (MAKE(t, prepared, ferry_prepared_create_pieces, t.ferry, to_device.destinations.data(),
-             to_device.sources.data(), to_device.sizes.data(), count, updatable, t.stream, &prepared)) {
+    if (MAKE(t, prepared, ferry_prepared_create_pieces, t.ferry, to_device.in(array_of_pieces), updatable, t.stream,
+             &prepared)) {
         expect(CALL(t, ferry_prepared_launch, prepared, nullptr, t.stream, nullptr), device, 0, 0);
         t.wait_and_compare(t.stream);
-        const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.destinations.data(),
-                                     to_other.sources.data(), t.stream);
+        const bool is_changed = CALL(t, ferry_prepared_set_addresses, prepared, to_other.in(own_structs), t.stream);
         const bool is_launched = CALL(t, ferry_prepared_launch, prepared, nullptr, t.stream, nullptr);
         if (is_changed)
             expect(is_launched, other, 16, 32);
@@ -704,8 +703,7 @@ void tickets_of_other_calls(trial &t) {
     all.add(device, 0, pageable, 0, 50'000);
     all.add(device, 50'000, pinned, 50'000, 40'000);
     ticket = nullptr;
-    expect(MAKE(t, ticket, ferry_copy_pieces_async, t.ferry, all.destinations.data(), all.sources.data(),
-                all.sizes.data(), 2, tag(2), t.stream, &ticket));
+    expect(MAKE(t, ticket, ferry_copy_pieces_async, t.ferry, all.in(three_arrays), tag(2), t.stream, &ticket));
     end(ticket, 2);
     ferry_prepared *prepared = nullptr;
     if (MAKE(t, prepared, ferry_prepared_create, t.ferry, copies, 2, tag(3), t.stream, &prepared)) {
@@ -979,7 +977,7 @@ void explanations(trial &t) {
     CALL(t, ferry_copy_batch_explain_async, t.ferry, boxes, 2, nullptr, t.stream, &all);
     const std::uint64_t to[] = {device.address(), device.address() + 100},
                         from[] = {pageable.address(), pageable.address() + 50}, sizes[] = {50, 60};
-    CALL(t, ferry_copy_pieces_explain_async, t.ferry, to, from, sizes, 2, nullptr, t.stream, &all);
+    CALL(t, ferry_copy_pieces_explain_async, t.ferry, in_arrays(to, from, sizes, 2), nullptr, t.stream, &all);
     ferry_address_info info = {};
     info.struct_size = sizeof info;
     CALL(t, ferry_address_get_info, t.ferry, device.address(), &info);
@@ -1058,7 +1056,7 @@ void several_devices(trial &t) {
                         sizes[] = {length, length};
     const auto broadcast = [&] {
         const bool succeeded =
-            CALL(t, ferry_copy_pieces_async, t.ferry, to, from, sizes, 2, nullptr, t.stream, nullptr);
+            CALL(t, ferry_copy_pieces_async, t.ferry, in_arrays(to, from, sizes, 2), nullptr, t.stream, nullptr);
         t.expect_copy(succeeded, pinned, {}, near, {}, length, 1, 1);
         t.expect_copy(succeeded, pinned, {}, far, {}, length, 1, 1);
         t.wait_and_compare(t.stream);

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/operations.h"
+#include "support/piece_lists.h"
 
 namespace ferry::test {
 
@@ -26,17 +27,16 @@ std::vector<ferry_copy_desc> describe(const copies &all) {
     return described;
 }
 
-struct described_pieces {
-    explicit described_pieces(const copies &all) {
-        for (const drawn_copy &one : all) {
-            const ferry_copy_desc copy = one.describe();
-            destinations.push_back(copy.destination.address);
-            sources.push_back(copy.source.address);
-            sizes.push_back(copy.width);
-        }
-    }
+laid_out_pieces lay_out_pieces(world &w, const copies &all) {
     std::vector<std::uint64_t> destinations, sources, sizes;
-};
+    for (const drawn_copy &one : all) {
+        const ferry_copy_desc copy = one.describe();
+        destinations.push_back(copy.destination.address);
+        sources.push_back(copy.source.address);
+        sizes.push_back(copy.width);
+    }
+    return {w.random.of(piece_layouts), destinations, sources, sizes};
+}
 
 // Draws copies that write some buffers and read any of the others.
 copies draw_batch(world &w, bool with_boxes, const std::function<bool(const buffer &)> &is_fit) {
@@ -146,15 +146,13 @@ void run_on_a_stream(world &w, const char *name, bool with_boxes) {
     w.order(lane, effects);
     const CUcontext current = w.context_for(on);
     const std::vector<ferry_copy_desc> described = describe(all);
-    const described_pieces pieces(all);
+    const laid_out_pieces pieces = lay_out_pieces(w, all);
     ferry_ticket *made = nullptr, **const ticket = w.random.one_in(3) ? &made : nullptr;
     const auto submit = [&](const how &with, ferry_error_info &error) {
         return w.call(current, [&] {
-            return with_boxes
-                       ? ferry_copy_batch_async(ferry, described.data(), described.size(), with, on.stream, ticket,
-                                                &error)
-                       : ferry_copy_pieces_async(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                 pieces.sizes.data(), all.size(), with, on.stream, ticket, &error);
+            return with_boxes ? ferry_copy_batch_async(ferry, described.data(), described.size(), with, on.stream,
+                                                       ticket, &error)
+                              : ferry_copy_pieces_async(ferry, pieces, with, on.stream, ticket, &error);
         });
     };
     if (!is_submitted(w, all, options, submit)) return;
@@ -172,12 +170,11 @@ void run_at_once(world &w, const char *name, bool with_boxes) {
     ferry_instance *const ferry = w.instance_for(effects);
     const CUcontext current = w.any_context();
     const std::vector<ferry_copy_desc> described = describe(all);
-    const described_pieces pieces(all);
+    const laid_out_pieces pieces = lay_out_pieces(w, all);
     const auto submit = [&](const how &with, ferry_error_info &error) {
         return w.call(current, [&] {
             return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), with, &error)
-                              : ferry_copy_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                  pieces.sizes.data(), all.size(), with, &error);
+                              : ferry_copy_pieces(ferry, pieces, with, &error);
         });
     };
     if (!is_submitted(w, all, options, submit)) return;
@@ -213,16 +210,14 @@ void prepare_a_batch(world &w) {
     w.say(words_of(is_updatable ? "ferry_prepared_create_pieces, updatable" : "ferry_prepared_create", all) +
           "\n  for '" + on.name + "' of device " + std::to_string(on.device) + words_of(options));
     const std::vector<ferry_copy_desc> described = describe(all);
-    const described_pieces pieces(all);
+    const laid_out_pieces pieces = lay_out_pieces(w, all);
     ferry_instance *const ferry = w.instance_for(effects_of(all));
     ferry_error_info error = new_error();
     ferry_prepared *made = nullptr;
     const std::int32_t status = w.call(w.context_for(on), [&] {
-        return is_pieces
-                   ? ferry_prepared_create_pieces(ferry, pieces.destinations.data(), pieces.sources.data(),
-                                                  pieces.sizes.data(), all.size(), options, on.stream, &made, &error)
-                   : ferry_prepared_create(ferry, described.data(), described.size(), options, on.stream, &made,
-                                           &error);
+        return is_pieces ? ferry_prepared_create_pieces(ferry, pieces, options, on.stream, &made, &error)
+                         : ferry_prepared_create(ferry, described.data(), described.size(), options, on.stream, &made,
+                                                 &error);
     });
     if (went_well(w, status, error, all, options)) w.prepared.push_back({made, all, options, lane, is_updatable});
 }
@@ -277,12 +272,10 @@ void set_addresses(world &w) {
     }
     const struct lane &on = w.lanes[found->lane];
     w.say(words_of("ferry_prepared_set_addresses", moved) + "\n  on '" + on.name + "'");
-    const described_pieces pieces(moved);
+    const laid_out_pieces pieces = lay_out_pieces(w, moved);
     ferry_error_info error = new_error();
-    const std::int32_t status = w.call(w.context_for(on), [&] {
-        return ferry_prepared_set_addresses(found->handle, pieces.destinations.data(), pieces.sources.data(), on.stream,
-                                            &error);
-    });
+    const std::int32_t status = w.call(
+        w.context_for(on), [&] { return ferry_prepared_set_addresses(found->handle, pieces, on.stream, &error); });
     if (went_well(w, status, error, {}, found->options)) found->copies = moved;
 }
 

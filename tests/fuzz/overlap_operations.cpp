@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "fuzz/operations.h"
+#include "support/piece_lists.h"
 
 namespace ferry::test {
 
@@ -210,16 +211,15 @@ void pieces_within_a_buffer(world &w) {
         from.push_back(in.address + one.source.offset);
         sizes.push_back(length);
     }
+    const laid_out_pieces pieces(w.random.of(piece_layouts), to, from, sizes);
     ferry_instance *const ferry = w.instance_for(effects);
     const how options = checks ? check_overlap : how();
     ferry_error_info error = new_error();
     ferry_prepared *prepared = nullptr;
     const std::int32_t status = w.call(w.context_for(on), [&] {
-        return form == 0   ? ferry_copy_pieces(ferry, to.data(), from.data(), sizes.data(), all.size(), options, &error)
-               : form == 1 ? ferry_copy_pieces_async(ferry, to.data(), from.data(), sizes.data(), all.size(), options,
-                                                     on.stream, nullptr, &error)
-                           : ferry_prepared_create_pieces(ferry, to.data(), from.data(), sizes.data(), all.size(),
-                                                          options, on.stream, &prepared, &error);
+        return form == 0   ? ferry_copy_pieces(ferry, pieces, options, &error)
+               : form == 1 ? ferry_copy_pieces_async(ferry, pieces, options, on.stream, nullptr, &error)
+                           : ferry_prepared_create_pieces(ferry, pieces, options, on.stream, &prepared, &error);
     });
     if (own != all.end() || share) {
         expect_overlap(w, status, error, own != all.end() ? FERRY_FIELD_ADDRESS : FERRY_FIELD_INDEX);

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "fuzz/operations.h"
+#include "support/piece_lists.h"
 
 namespace ferry::test {
 
@@ -198,19 +199,24 @@ void refused_options(world &w) {
          [&] { return ferry_copy_batch_async(ferry, &copy, 1, &options, on.stream, &ticket, &error); }},
         {"ferry_copy_batch_explain_async",
          [&] { return ferry_copy_batch_explain_async(ferry, &copy, 1, &options, on.stream, &of_batch, &error); }},
-        {"ferry_copy_pieces", [&] { return ferry_copy_pieces(ferry, &to, &from, &size, 1, &options, &error); }},
+        {"ferry_copy_pieces",
+         [&] { return ferry_copy_pieces(ferry, in_arrays(&to, &from, &size, 1), &options, &error); }},
         {"ferry_copy_pieces_async",
-         [&] { return ferry_copy_pieces_async(ferry, &to, &from, &size, 1, &options, on.stream, &ticket, &error); }},
+         [&] {
+             return ferry_copy_pieces_async(ferry, in_arrays(&to, &from, &size, 1), &options, on.stream, &ticket,
+                                            &error);
+         }},
         {"ferry_copy_pieces_explain_async",
          [&] {
-             return ferry_copy_pieces_explain_async(ferry, &to, &from, &size, 1, &options, on.stream, &of_batch,
-                                                    &error);
+             return ferry_copy_pieces_explain_async(ferry, in_arrays(&to, &from, &size, 1), &options, on.stream,
+                                                    &of_batch, &error);
          }},
         {"ferry_prepared_create",
          [&] { return ferry_prepared_create(ferry, &copy, 1, &options, on.stream, &prepared, &error); }},
         {"ferry_prepared_create_pieces",
          [&] {
-             return ferry_prepared_create_pieces(ferry, &to, &from, &size, 1, &options, on.stream, &prepared, &error);
+             return ferry_prepared_create_pieces(ferry, in_arrays(&to, &from, &size, 1), &options, on.stream, &prepared,
+                                                 &error);
          }},
         {"ferry_fill", [&] { return ferry_fill(ferry, &fill, &options, &error); }},
         {"ferry_fill_async", [&] { return ferry_fill_async(ferry, &fill, &options, on.stream, &ticket, &error); }},

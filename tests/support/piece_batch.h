@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "support/how.h"
+#include "support/piece_lists.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -19,17 +20,18 @@ struct piece_batch {
         sizes.push_back(size);
     }
     std::int32_t copy(ferry_instance *instance, const how &options = {}, ferry_error_info *error = nullptr) const {
-        return ferry_copy_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), options, error);
+        return ferry_copy_pieces(instance, in_arrays(to.data(), from.data(), sizes.data(), sizes.size()), options,
+                                 error);
     }
     std::int32_t copy_async(ferry_instance *instance, CUstream stream, const how &options = {},
                             ferry_error_info *error = nullptr) const {
-        return ferry_copy_pieces_async(instance, to.data(), from.data(), sizes.data(), sizes.size(), options, stream,
-                                       nullptr, error);
+        return ferry_copy_pieces_async(instance, in_arrays(to.data(), from.data(), sizes.data(), sizes.size()), options,
+                                       stream, nullptr, error);
     }
     std::int32_t prepare(ferry_instance *instance, CUstream stream, const how &options, ferry_prepared **prepared,
                          ferry_error_info *error = nullptr) const {
-        return ferry_prepared_create_pieces(instance, to.data(), from.data(), sizes.data(), sizes.size(), options,
-                                            stream, prepared, error);
+        return ferry_prepared_create_pieces(instance, in_arrays(to.data(), from.data(), sizes.data(), sizes.size()),
+                                            options, stream, prepared, error);
     }
 };
 

@@ -73,9 +73,9 @@ owned<ferry_prepared *> prepare(const environment &environment, const piece_list
                                 const copy_options &options = {}) {
     auto error = sized<ferry_error_info>();
     ferry_prepared *prepared = nullptr;
-    check(ferry_prepared_create_pieces(environment.basic.get(), pieces.to.data(), pieces.from.data(),
-                                       pieces.sizes.data(), pieces.count(), pointer_to(options),
-                                       environment.stream.get(), &prepared, &error),
+    const ferry_piece_list list = pieces.list();
+    check(ferry_prepared_create_pieces(environment.basic.get(), &list, pointer_to(options), environment.stream.get(),
+                                       &prepared, &error),
           "ferry_prepared_create_pieces", error);
     return {prepared, [](ferry_prepared *handle) { ferry_prepared_destroy(handle, nullptr); }};
 }
@@ -91,8 +91,8 @@ contender ferry_launch(const environment &environment, ferry_prepared *prepared)
 contender ferry_set_and_launch(const environment &environment, ferry_prepared *prepared, const piece_list &pieces) {
     return {"ferry_prepared_set_addresses", [&environment, prepared, &pieces] {
                 auto error = sized<ferry_error_info>();
-                check(ferry_prepared_set_addresses(prepared, pieces.to.data(), pieces.from.data(),
-                                                   environment.stream.get(), &error),
+                const ferry_piece_list list = pieces.list();
+                check(ferry_prepared_set_addresses(prepared, &list, environment.stream.get(), &error),
                       "ferry_prepared_set_addresses", error);
                 check(ferry_prepared_launch(prepared, nullptr, environment.stream.get(), nullptr, nullptr),
                       "ferry_prepared_launch", {});

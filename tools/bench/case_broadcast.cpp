@@ -42,15 +42,15 @@ std::optional<double> share_target_for(const broadcast &of, std::size_t size) {
 
 // One call for all destinations, on a stream of the run's device.
 contender ferry_pieces(const environment &environment, const std::vector<transfer> &copies, std::size_t size) {
-    std::vector<std::uint64_t> to, from;
-    for (const transfer &copy : copies) {
-        to.push_back(copy.way.destination.address);
-        from.push_back(copy.way.source.address);
-    }
-    return {"ferry_copy_pieces_async", [&environment, to, from, sizes = std::vector<std::uint64_t>(to.size(), size)] {
+    std::vector<ferry_piece> pieces;
+    for (const transfer &copy : copies)
+        pieces.push_back({copy.way.destination.address, copy.way.source.address, size});
+    return {"ferry_copy_pieces_async", [&environment, pieces] {
                 auto error = sized<ferry_error_info>();
-                check(ferry_copy_pieces_async(environment.basic.get(), to.data(), from.data(), sizes.data(),
-                                              sizes.size(), nullptr, environment.stream.get(), nullptr, &error),
+                ferry_piece_list list;
+                ferry_piece_list_set(&list, pieces.data(), pieces.size());
+                check(ferry_copy_pieces_async(environment.basic.get(), &list, nullptr, environment.stream.get(),
+                                              nullptr, &error),
                       "ferry_copy_pieces_async", error);
                 drain(environment);
             }};

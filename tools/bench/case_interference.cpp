@@ -48,20 +48,15 @@ void add_line(const environment &environment, const direction &direction, std::s
 
 void add_batch(const environment &environment, const direction &direction, std::vector<way_of_copying> &ways) {
     constexpr std::size_t count = 1024, size = 4096;
-    struct pieces {
-        std::vector<std::uint64_t> to, from, sizes;
-    };
-    pieces all;
-    for (std::size_t i = 0; i < count; ++i) { // every other piece of the destination, so that no pieces are merged
-        all.from.push_back(direction.source.address + i * size);
-        all.to.push_back(direction.destination.address + 2 * i * size);
-        all.sizes.push_back(size);
-    }
+    std::vector<ferry_piece> all;
+    for (std::size_t i = 0; i < count; ++i) // every other piece of the destination, so that no pieces are merged
+        all.push_back({direction.destination.address + 2 * i * size, direction.source.address + i * size, size});
     ways.push_back({std::string(direction.name) + " 1024 x 4 KiB, batch", "default",
                     [&environment, all = std::move(all)](CUstream stream) {
                         auto error = sized<ferry_error_info>();
-                        check(ferry_copy_pieces_async(environment.basic.get(), all.to.data(), all.from.data(),
-                                                      all.sizes.data(), count, nullptr, stream, nullptr, &error),
+                        ferry_piece_list list;
+                        ferry_piece_list_set(&list, all.data(), count);
+                        check(ferry_copy_pieces_async(environment.basic.get(), &list, nullptr, stream, nullptr, &error),
                               "ferry_copy_pieces_async", error);
                     }});
 }

@@ -129,8 +129,9 @@ class Ferry:
             one, other = (self.ferry.View(end.addresses[0], (case.rows, case.width), (end.pitch, 1), "uint8", 1,
                                           self.ferry.UNKNOWN) for end in (source, destination))
             return lambda: self.gpu.enqueue(one, other, stream)
-        numbers = [array.array("Q", given) for given in (destination.addresses, source.addresses, case.pieces)]
-        return lambda: self.gpu.copy_pieces(*numbers, stream)
+        sources, destinations, sizes = (array.array("Q", given) for given in
+                                        (source.addresses, destination.addresses, case.pieces))
+        return lambda: self.gpu.copy_pieces(stream, sources=sources, destinations=destinations, sizes=sizes)
 
     def has_views(self, source, destination):
         """Whether the arrays can be looked into, and one copied to the other."""

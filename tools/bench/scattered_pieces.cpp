@@ -107,8 +107,8 @@ contender raw_loop(const environment &environment, const piece_list &pieces) {
 
 void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream, const copy_options &options) {
     auto error = sized<ferry_error_info>();
-    check(ferry_copy_pieces_async(ferry, pieces.to.data(), pieces.from.data(), pieces.sizes.data(), pieces.count(),
-                                  pointer_to(options), stream, nullptr, &error),
+    const ferry_piece_list list = pieces.list();
+    check(ferry_copy_pieces_async(ferry, &list, pointer_to(options), stream, nullptr, &error),
           "ferry_copy_pieces_async", error);
 }
 

@@ -28,6 +28,11 @@ struct piece_list {
         descriptors.push_back(copy);
         bytes += size;
     }
+    ferry_piece_list list() const {
+        ferry_piece_list list;
+        ferry_piece_list_set_arrays(&list, to.data(), from.data(), sizes.data(), count());
+        return list;
+    }
 };
 
 // 16 allocations of one kind, addressed as one range with gaps.

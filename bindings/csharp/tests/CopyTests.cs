@@ -452,7 +452,10 @@ static class CopyTests
         {
             CopyBatch batch = new CopyBatch();
             batch.Add(pinned, memory, size);
-            ulong[] to = { memory.Address }, from = { (ulong)(long)pinned.Address }, sizes = { size };
+            Piece[] pieces =
+            {
+                new Piece { Source = (ulong)(long)pinned.Address, Destination = memory.Address, Size = size },
+            };
             Func<ulong, CopyOptions> tag = number => new CopyOptions { Tag = number };
             using (PreparedBatch prepared = stream.Prepare(batch, tag(ulong.MaxValue)))
             {
@@ -460,7 +463,7 @@ static class CopyTests
                 FerryTicket[] tickets =
                 {
                     stream.CopyWithTicket(pinned, memory, size, options: tag(1)),
-                    stream.CopyWithTicket(batch, tag(2)), stream.CopyPiecesWithTicket(to, from, sizes, 1, tag(3)),
+                    stream.CopyWithTicket(batch, tag(2)), stream.CopyPiecesWithTicket(pieces, 1, tag(3)),
                     stream.FillWithTicket(memory, new byte[] { 7 }, size, options: tag(4)),
                     stream.CopyWithTicket(new byte[size], memory, size, options: tag(5)),
                     stream.CopyWithTicket(pinned, memory, size, options: byKernel), stream.CopyWithTicket(batch),
@@ -490,7 +493,10 @@ static class CopyTests
             CopyBatch batch = new CopyBatch();
             batch.Add(pinned, memory, 64);
             CopyBox box = new CopyBox(pinned, memory, 64);
-            ulong[] to = { memory.Address }, from = { (ulong)(long)pinned.Address }, sizes = { 64 };
+            Piece[] pieces =
+            {
+                new Piece { Source = (ulong)(long)pinned.Address, Destination = memory.Address, Size = 64 },
+            };
             byte[] pattern = { 7 };
             using (PreparedBatch prepared = stream.Prepare(batch))
             {
@@ -499,15 +505,15 @@ static class CopyTests
                     Action[] calls =
                     {
                         () => ferry.Copy(pinned, memory, 64, options: options), () => ferry.Copy(batch, options),
-                        () => ferry.CopyPieces(to, from, sizes, 1, options), () => ferry.Explain(box, options),
+                        () => ferry.CopyPieces(pieces, 1, options), () => ferry.Explain(box, options),
                         () => ferry.Fill(memory, pattern, 64, options: options),
                         () => ferry.ExplainFill(memory, pattern, 64, options: options),
                         () => stream.Copy(pinned, memory, 64, options: options), () => stream.Copy(batch, options),
                         () => stream.CopyAsync(pinned, memory, 64, options: options),
                         () => stream.CopyWithTicket(pinned, memory, 64, options: options),
                         () => stream.CopyWithTicket(batch, options),
-                        () => stream.CopyPieces(to, from, sizes, 1, options),
-                        () => stream.CopyPiecesWithTicket(to, from, sizes, 1, options),
+                        () => stream.CopyPieces(pieces, 1, options),
+                        () => stream.CopyPiecesWithTicket(pieces, 1, options),
                         () => stream.Fill(memory, pattern, 64, options: options),
                         () => stream.FillWithTicket(memory, pattern, 64, options: options),
                         () => stream.ExplainFill(memory, pattern, 64, options: options),
@@ -572,20 +578,21 @@ static class CopyTests
         {
             byte[] sent = Test.Pattern(count * 64, 3);
             pinned.Write(sent);
-            ulong[] to = new ulong[count], from = new ulong[count], sizes = new ulong[count];
+            Piece[] pieces = new Piece[count];
             for (int i = 0; i < count; i++)
             {
-                to[i] = memory.Address + (ulong)(64 * i);
-                from[i] = (ulong)(long)pinned.Address + (ulong)(64 * (count - 1 - i));
-                sizes[i] = 64;
+                pieces[i].Destination = memory.Address + (ulong)(64 * i);
+                pieces[i].Source = (ulong)(long)pinned.Address + (ulong)(64 * (count - 1 - i));
+                pieces[i].Size = 64;
             }
-            ferry.CopyPieces(to, from, sizes, count / 2);
-            stream.CopyPieces(to, from, sizes, count);
+            ferry.CopyPieces(pieces, count / 2);
+            stream.CopyPieces(pieces, count);
+            ferry.CopyPieces(new Piece[0], 0);
             stream.Synchronize();
             byte[] back = Test.Download(ferry, memory, count * 64);
             for (int i = 0; i < back.Length; i++)
                 Test.Equal(back[i], sent[64 * (count - 1 - i / 64) + i % 64], "byte " + i);
-            Test.Throws<ArgumentOutOfRangeException>(() => ferry.CopyPieces(to, from, sizes, count + 1));
+            Test.Throws<ArgumentOutOfRangeException>(() => ferry.CopyPieces(pieces, count + 1));
         }
     }
 

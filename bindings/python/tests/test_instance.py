@@ -417,10 +417,10 @@ def test_pieces_hold_their_arrays_during_the_call(gpu):
 
     at = array.array("Q", [device.address])
     real, gpu.call = gpu.call, library_call
-    gpu.copy_pieces(at, array.array("Q", [sent.ctypes.data]), array.array("Q", [1 << 12]))
+    gpu.copy_pieces(sources=array.array("Q", [sent.ctypes.data]), destinations=at, sizes=array.array("Q", [1 << 12]))
     gpu.call = real
     assert seen == ["ferry_copy_pieces_async"]
-    gpu.copy_pieces(at, array.array("Q", [sent.ctypes.data]), array.array("Q", [1 << 12]))
+    gpu.copy_pieces(sources=array.array("Q", [sent.ctypes.data]), destinations=at, sizes=array.array("Q", [1 << 12]))
     gpu.copy(device, got)
     assert np.array_equal(sent, got)
 
@@ -556,8 +556,9 @@ def failing_calls(gpu, stream):
             "fill": lambda one: gpu.fill(one, 1), "explain_fill": lambda one: gpu.explain_fill(one, b"123"),
             "prepare": lambda one: gpu.prepare([(one, gpu.empty(len(one))), (one, small)], stream),
             "prepare_forced": lambda one: gpu.prepare([(one, gpu.empty(len(one))), (Refuses(), small)], stream),
-            "pieces": lambda one: gpu.copy_pieces(one, one, one),
-            "more_pieces": lambda one: gpu.copy_pieces(memoryview(one).cast("Q"), memoryview(one).cast("Q")[:1], one),
+            "pieces": lambda one: gpu.copy_pieces(sources=one, destinations=one, sizes=one),
+            "more_pieces": lambda one: gpu.copy_pieces(sources=memoryview(one).cast("Q"),
+                                                       destinations=memoryview(one).cast("Q")[:1], sizes=one),
             "batch": batch, "late_batch": late_batch, "broken_batch": broken_batch}
 
 
@@ -812,14 +813,18 @@ def test_pieces_by_address(gpu):
     sent, device, got = numbers(4096 * 32), gpu.empty(4096 * 32), np.zeros(4096 * 32, "uint8")
     at = np.arange(4096, dtype="uint64") * 32
     sizes = np.full(4096, 32, "uint64")
-    gpu.copy_pieces(at + device.address, at + sent.ctypes.data, sizes)
-    gpu.copy_pieces(at[::-1].copy() + got.ctypes.data, at + device.address, sizes)
+    gpu.copy_pieces(sources=at + sent.ctypes.data, destinations=at + device.address, sizes=sizes)
+    gpu.copy_pieces(sources=at + device.address, destinations=at[::-1].copy() + got.ctypes.data, sizes=sizes)
     gpu.synchronize()
     assert np.array_equal(got.reshape(4096, 32)[::-1], sent.reshape(4096, 32))
     with pytest.raises(ferry.ArgumentError, match="contiguous array of uint64"):
-        gpu.copy_pieces(at[::2], at[::2], sizes[::2])
+        gpu.copy_pieces(sources=at[::2], destinations=at[::2], sizes=sizes[::2])
     with pytest.raises(ferry.ArgumentError, match="has 3 elements"):
-        gpu.copy_pieces(at[:4], at[:3], sizes[:4])
+        gpu.copy_pieces(sources=at[:4], destinations=at[:3], sizes=sizes[:4])
+    with pytest.raises(ferry.Error, match="pieces.stride: 8, must be at least"):
+        gpu.copy_pieces(sources=at, destinations=at, sizes=sizes)
+    with pytest.raises(TypeError):
+        gpu.copy_pieces(at, at, sizes)
 
 
 @pytest.mark.parametrize("pattern", [7, b"\x01\x02", b"abcd", b"01234567"])
@@ -916,11 +921,12 @@ def test_the_tag_of_every_call_arrives_in_its_ticket(gpu):
     pinned, nothing, got = gpu.pinned((8, 4)), gpu.empty(0), np.zeros((8, 4), "uint8")
     tagged = ferry.CopyOptions(tag=(1 << 64) - 1)
     prepared = gpu.prepare([(device, pinned)], stream, tagged)
-    at = [np.array([number], "uint64") for number in (device.address, pinned.address, 32)]
+    at = {name: np.array([number], "uint64") for name, number in
+          (("destinations", device.address), ("sources", pinned.address), ("sizes", 32))}
     tickets = {"copy": gpu.copy_async(sent, device, stream, tagged),
                "several": gpu.copy_async(sent[:, ::-1], device, stream, tagged),
                "nothing": gpu.copy_async(np.zeros(0, "uint8"), nothing, stream, tagged),
-               "pieces": gpu.copy_pieces_ticket(*at, stream, tagged), "fill": gpu.fill_async(device, 7, stream, tagged),
+               "pieces": gpu.copy_pieces_ticket(stream, tagged, **at), "fill": gpu.fill_async(device, 7, stream, tagged),
                "several fills": gpu.fill_async(device[:, ::2], 9, stream, tagged),
                "no fill": gpu.fill_async(nothing, 7, stream, tagged), "launch": prepared.launch_ticket(stream)}
     with gpu.batch(stream, tagged) as batch:
@@ -959,13 +965,13 @@ def every_call(gpu, options, stream):
         with gpu.batch(stream, options) as batch:
             batch.copy(host, device)
 
-    at = [np.array([number], "uint64") for number in (device.address, device.address, 0)]
+    at = {name: np.zeros(1, "uint64") for name in ("sources", "destinations", "sizes")}
     prepared = gpu.prepare([(host, device)], stream)
     return {"copy": lambda: gpu.copy(host, device, options), "explain": lambda: gpu.explain(host, device, None, options),
             "copy_async": lambda: gpu.copy_async(host, device, stream, options),
             "enqueue": lambda: gpu.enqueue(host, device, stream, options), "batch": lambda: batch(stream),
-            "batch now": lambda: batch(None), "pieces": lambda: gpu.copy_pieces(*at, stream, options),
-            "pieces' ticket": lambda: gpu.copy_pieces_ticket(*at, stream, options),
+            "batch now": lambda: batch(None), "pieces": lambda: gpu.copy_pieces(stream, options, **at),
+            "pieces' ticket": lambda: gpu.copy_pieces_ticket(stream, options, **at),
             "prepare": lambda: gpu.prepare([(host, device)], stream, options),
             "launch": lambda: prepared.launch(stream, options),
             "launch's ticket": lambda: prepared.launch_ticket(stream, options),

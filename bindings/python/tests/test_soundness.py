@@ -151,11 +151,13 @@ def calls_with(gpu, one):
     yield lambda: gpu.fill_async(device, 0, stream, one).wait()
     yield lambda: gpu.explain_fill(device, one)
     yield lambda: gpu.explain_fill(device, options=one)
-    yield lambda: gpu.copy_pieces(one, [], [])
-    yield lambda: gpu.copy_pieces(one, one, one)
-    yield lambda: gpu.copy_pieces(*[np.zeros(0, "uint64")] * 3, stream, one)
-    yield lambda: gpu.copy_pieces_ticket(one, one, one).wait()
-    yield lambda: gpu.copy_pieces(np.zeros(0, "uint64"), np.zeros(0, "uint64"), one)
+    none = np.zeros(0, "uint64")
+    yield lambda: gpu.copy_pieces(sources=one, destinations=[], sizes=[])
+    yield lambda: gpu.copy_pieces(sources=one, destinations=one, sizes=one)
+    yield lambda: gpu.copy_pieces(stream, one, sources=none, destinations=none, sizes=none)
+    yield lambda: gpu.copy_pieces(one, sources=none, destinations=none, sizes=none)
+    yield lambda: gpu.copy_pieces_ticket(sources=one, destinations=one, sizes=one).wait()
+    yield lambda: gpu.copy_pieces(sources=none, destinations=none, sizes=one)
     yield lambda: gpu.prepare(one)
     yield lambda: gpu.prepare([one])
     yield lambda: gpu.prepare([(one, device)])
@@ -279,7 +281,7 @@ def test_nothing_is_copied_of_nothing(gpu):
     with gpu.batch(gpu.stream()) as batch:
         pass
     batch.ticket.wait()
-    gpu.copy_pieces(*[np.zeros(0, "uint64")] * 3)
+    gpu.copy_pieces(**dict.fromkeys(("sources", "destinations", "sizes"), np.zeros(0, "uint64")))
     with pytest.raises(ferry.ArgumentError):
         gpu.copy(b"a", bytearray())
 

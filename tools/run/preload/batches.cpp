@@ -95,17 +95,16 @@ struct lines {
     verdict serve() const noexcept {
         static_assert(sizeof(CUdeviceptr) == sizeof(uint64_t) && sizeof(size_t) == sizeof(uint64_t));
         if (!is_valid()) return {outcome::unserved_call, traffic::batch};
-        const auto *const destinations = reinterpret_cast<const uint64_t *>(to);
-        const auto *const sources = reinterpret_cast<const uint64_t *>(from);
+        ferry_piece_list pieces;
+        ferry_piece_list_set_arrays(&pieces, reinterpret_cast<const uint64_t *>(to),
+                                    reinterpret_cast<const uint64_t *>(from), sizes, count);
         return serve_batch(
             stream, count,
             [&](ferry_instance *ferry, ferry_batch_explanation &plan) {
-                return ferry_copy_pieces_explain_async(ferry, destinations, sources, sizes, count, &in_stream_order,
-                                                       stream, &plan, nullptr);
+                return ferry_copy_pieces_explain_async(ferry, &pieces, &in_stream_order, stream, &plan, nullptr);
             },
             [&](ferry_instance *ferry) {
-                return ferry_copy_pieces_async(ferry, destinations, sources, sizes, count, &in_stream_order, stream,
-                                               nullptr, nullptr);
+                return ferry_copy_pieces_async(ferry, &pieces, &in_stream_order, stream, nullptr, nullptr);
             },
             [&](size_t i) { return from[i]; }, [&](size_t i) { return to[i]; });
     }

@@ -313,30 +313,32 @@ class Instance(Owner):
             let_go(why)
             raise
 
-    def copy_pieces(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None,
-                    options: CopyOptions | None = None) -> None:
+    def copy_pieces(self, stream: Any = None, options: CopyOptions | None = None, *, sources: Any, destinations: Any,
+                    sizes: Any) -> None:
         """Enqueues sizes[i] bytes from sources[i] to destinations[i]: three arrays of uint64 with addresses and sizes,
-        such as NumPy's. The caller keeps the memory alive."""
+        such as NumPy's. The call names the arrays, so that it cannot confuse them. The caller keeps the memory
+        alive."""
         with Held() as held:
-            addresses, count = self._pieces(held, destinations, sources, sizes)
-            self.call("ferry_copy_pieces_async", *addresses, count, address_of(options), handle_of(stream), None)
+            pieces = self._pieces(held, sources=sources, destinations=destinations, sizes=sizes)
+            self.call("ferry_copy_pieces_async", byref(pieces), address_of(options), handle_of(stream), None)
 
-    def copy_pieces_ticket(self, destinations: Any, sources: Any, sizes: Any, stream: Any = None,
-                           options: CopyOptions | None = None) -> Ticket:
+    def copy_pieces_ticket(self, stream: Any = None, options: CopyOptions | None = None, *, sources: Any,
+                           destinations: Any, sizes: Any) -> Ticket:
         """As copy_pieces, with a ticket. The ticket does not keep the memory alive."""
         with Held() as held:
-            addresses, count = self._pieces(held, destinations, sources, sizes)
-            return self._with_ticket("ferry_copy_pieces_async", *addresses, count, address_of(options),
-                                     handle_of(stream), owners=(), size=0)
+            pieces = self._pieces(held, sources=sources, destinations=destinations, sizes=sizes)
+            return self._with_ticket("ferry_copy_pieces_async", byref(pieces), address_of(options), handle_of(stream),
+                                     owners=(), size=0)
 
-    def _pieces(self, held: Held, destinations: Any, sources: Any, sizes: Any) -> tuple[list[int], int]:
-        """The addresses of the three arrays, which `held` keeps, and their length."""
-        for name, array in (("destinations", destinations), ("sources", sources), ("sizes", sizes)):
+    def _pieces(self, held: Held, **arrays: Any) -> native.ferry_piece_list:
+        """The list of the three arrays, which `held` keeps."""
+        for name, array in arrays.items():
             held.append(numbers(array, name))
             length, count = held[-1][1], held[0][1]
             if length != count:
-                raise ArgumentError(f"{name} has {length} elements, destinations {count}", field=name)
-        return [address for address, *_ in held], held[0][1]
+                raise ArgumentError(f"{name} has {length} elements, sources {count}", field=name)
+        addresses = {name: one[0] for name, one in zip(arrays, held)}
+        return native.ferry_piece_list(struct_size=sizeof(native.ferry_piece_list), count=held[0][1], **addresses)
 
     def batch(self, stream: Any = None, options: CopyOptions | None = None) -> Batch:
         """Collects copies in a `with` statement and makes them together at its end: on `stream`, or complete at the

@@ -103,11 +103,9 @@ impl Ferry {
 
     /// Copies pieces in any order, and returns when all are complete.
     pub fn copy_pieces(&self, pieces: &Pieces<'_>, options: Option<&CopyOptions>) -> Result<()> {
-        let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let (count, options) = (pieces.len() as u64, raw(options));
-        // SAFETY: as in run(); the three lists have one length.
-        let result =
-            check(|error| unsafe { sys::ferry_copy_pieces(self.as_raw(), to, from, sizes, count, options, error) });
+        let (list, options) = (pieces.list(), raw(options));
+        // SAFETY: as in run().
+        let result = check(|error| unsafe { sys::ferry_copy_pieces(self.as_raw(), &list, options, error) });
         self.settled(result, &pieces.devices)
     }
 

@@ -154,13 +154,10 @@ impl<'scope, 'env> Scope<'scope, 'env> {
         ticket: *mut *mut sys::ferry_ticket,
     ) -> Result<()> {
         self.note(stream);
-        let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let (ferry, count, stream) = (self.ferry.as_raw(), pieces.len() as u64, stream.as_raw());
-        let options = raw(options);
-        // SAFETY: the three lists have one length; else as in enqueue_copy().
-        let result = check(|error| unsafe {
-            sys::ferry_copy_pieces_async(ferry, to, from, sizes, count, options, stream, ticket, error)
-        });
+        let (ferry, list, stream, options) = (self.ferry.as_raw(), pieces.list(), stream.as_raw(), raw(options));
+        // SAFETY: as in enqueue_copy().
+        let result =
+            check(|error| unsafe { sys::ferry_copy_pieces_async(ferry, &list, options, stream, ticket, error) });
         self.ferry.settled(result, &pieces.devices)
     }
 
@@ -264,14 +261,13 @@ impl Stream {
 
     /// Prepares pieces. With `FERRY_COPY_UPDATABLE` their addresses can be changed.
     pub fn prepare_pieces<'a>(&self, pieces: &Pieces<'a>, options: Option<&CopyOptions>) -> Result<Prepared<'a>> {
-        let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let (ferry, stream, count) = (self.ferry().as_raw(), self.as_raw(), pieces.len() as u64);
+        let (ferry, list, stream) = (self.ferry().as_raw(), pieces.list(), self.as_raw());
         let (mut handle, options) = (null_mut(), raw(options));
-        // SAFETY: the three lists have one length. Nothing is copied yet.
+        // SAFETY: nothing is copied yet.
         check(|error| unsafe {
-            sys::ferry_prepared_create_pieces(ferry, to, from, sizes, count, options, stream, &mut handle, error)
+            sys::ferry_prepared_create_pieces(ferry, &list, options, stream, &mut handle, error)
         })?;
-        let (devices, sizes) = (pieces.devices.clone(), pieces.sizes.clone());
+        let (devices, sizes) = (pieces.devices.clone(), pieces.sizes().collect());
         Ok(Prepared { stream: self.clone(), handle, devices, sizes, memory: PhantomData })
     }
 }
@@ -279,16 +275,14 @@ impl Stream {
 impl<'a> Prepared<'a> {
     /// Gives all pieces of an updatable batch other ends. Later launches use them. The pieces must have the same sizes.
     pub fn set_addresses(&mut self, pieces: &Pieces<'a>) -> Result<()> {
-        if pieces.sizes != self.sizes {
+        if !pieces.sizes().eq(self.sizes.iter().copied()) {
             let (side, field) = (sys::FERRY_SIDE_EXTENT, sys::FERRY_FIELD_WIDTH);
-            let (value, limit) = (pieces.sizes.iter().sum(), self.sizes.iter().sum());
+            let (value, limit) = (pieces.sizes().sum(), self.sizes.iter().sum());
             return Err(Error::refusal(sys::FERRY_ERROR_INVALID_ARGUMENT, side, field, value, limit));
         }
-        let (to, from) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr());
-        // SAFETY: the lists are as long as the batch. Launches are in the order of this stream too.
-        check(|error| unsafe {
-            sys::ferry_prepared_set_addresses(self.handle, to, from, self.stream.as_raw(), error)
-        })?;
+        let (handle, list, stream) = (self.handle, pieces.list(), self.stream.as_raw());
+        // SAFETY: launches are in the order of this stream too.
+        check(|error| unsafe { sys::ferry_prepared_set_addresses(handle, &list, stream, error) })?;
         self.devices.clone_from(&pieces.devices);
         Ok(())
     }

@@ -170,12 +170,11 @@ impl Stream {
 
     /// What pieces on the stream would do now.
     pub fn explain_pieces(&self, pieces: &Pieces<'_>, options: Option<&CopyOptions>) -> Result<BatchExplanation> {
-        let (to, from, sizes) = (pieces.destinations.as_ptr(), pieces.sources.as_ptr(), pieces.sizes.as_ptr());
-        let (ferry, count, stream) = (self.ferry().as_raw(), pieces.len() as u64, self.as_raw());
+        let (ferry, list, stream) = (self.ferry().as_raw(), pieces.list(), self.as_raw());
         let (mut explained, options) = (Default::default(), raw(options));
-        // SAFETY: nothing is copied; the three lists have one length.
+        // SAFETY: nothing is copied.
         check(|error| unsafe {
-            sys::ferry_copy_pieces_explain_async(ferry, to, from, sizes, count, options, stream, &mut explained, error)
+            sys::ferry_copy_pieces_explain_async(ferry, &list, options, stream, &mut explained, error)
         })?;
         Ok(BatchExplanation(explained))
     }

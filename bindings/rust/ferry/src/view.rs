@@ -366,9 +366,7 @@ impl<'a> CopyDesc<'a> {
 /// Many small copies of lines, each from anywhere to anywhere: the fastest form for thousands.
 #[derive(Default)]
 pub struct Pieces<'a> {
-    pub(crate) destinations: Vec<u64>,
-    pub(crate) sources: Vec<u64>,
-    pub(crate) sizes: Vec<u64>,
+    pub(crate) all: Vec<sys::ferry_piece>,
     pub(crate) devices: Vec<i32>,
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -403,9 +401,9 @@ impl<'a> Pieces<'a> {
                 return Err(Error::refusal(sys::FERRY_ERROR_PITCH, side, sys::FERRY_FIELD_ROW_PITCH, pitch, 0));
             }
         }
-        self.sources.push(copy.raw.source.address);
-        self.destinations.push(copy.raw.destination.address);
-        self.sizes.push(copy.raw.width * copy.raw.height.max(1) * copy.raw.depth.max(1));
+        let size = copy.raw.width * copy.raw.height.max(1) * copy.raw.depth.max(1);
+        let (source, destination) = (copy.raw.source.address, copy.raw.destination.address);
+        self.all.push(sys::ferry_piece { destination, source, size });
         for device in copy.devices() {
             if !self.devices.contains(&device) {
                 self.devices.push(device);
@@ -416,11 +414,23 @@ impl<'a> Pieces<'a> {
 
     /// The number of pieces.
     pub fn len(&self) -> usize {
-        self.sizes.len()
+        self.all.len()
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
-        self.sizes.is_empty()
+        self.all.is_empty()
+    }
+
+    /// The list that calls read.
+    pub(crate) fn list(&self) -> sys::ferry_piece_list {
+        let mut list = Default::default();
+        // SAFETY: the list refers to the pieces, which outlive it in every call.
+        unsafe { sys::ferry_piece_list_set(&mut list, self.all.as_ptr(), self.len() as u64) };
+        list
+    }
+
+    pub(crate) fn sizes(&self) -> impl Iterator<Item = u64> + '_ {
+        self.all.iter().map(|piece| piece.size)
     }
 }
