@@ -17,6 +17,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/raw_objects.h"
+#include "support/replaced_call.h"
 #include "support/system.h"
 
 namespace ferry::test {
@@ -886,6 +887,40 @@ TEST_F(deferred_frees, the_child_of_a_fork_is_refused) {
         return is_refused ? 0 : 1;
     });
     EXPECT_EQ(0, status);
+}
+
+// A free that waits until the test lets it go on.
+struct held_free {
+    std::promise<void> begun, may_end;
+    std::atomic<bool> is_held = true;
+};
+held_free *held_now = nullptr;
+CUresult CUDAAPI free_when_allowed(CUdeviceptr address) {
+    if (held_now && held_now->is_held.exchange(false)) {
+        held_now->begun.set_value();
+        held_now->may_end.get_future().wait();
+    }
+    return static_cast<CUresult>(raw().cuMemFree(address));
+}
+
+TEST_F(deferred_frees, a_trim_returns_after_the_driver_has_what_the_trim_of_another_thread_took) {
+    held_free one;
+    held_now = &one;
+    replaced_call frees{"cuMemFree", reinterpret_cast<void *>(free_when_allowed)};
+    const instance_owner instance = open_or_fail(frees.options());
+    std::uint64_t address = 0;
+    ASSERT_OK(ferry_device_alloc(instance.get(), 0, 4096, &address, nullptr));
+    ASSERT_OK(ferry_device_free_deferred(instance.get(), address, nullptr, nullptr));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    const auto trim = [&] { EXPECT_OK(ferry_deferred_trim(instance.get(), 0, 0, nullptr)); };
+    std::thread first(trim);
+    one.begun.get_future().wait();
+    std::future<void> second = std::async(std::launch::async, trim);
+    EXPECT_EQ(second.wait_for(std::chrono::milliseconds(50)), std::future_status::timeout);
+    one.may_end.set_value();
+    second.wait();
+    first.join();
+    held_now = nullptr;
 }
 
 } // namespace

@@ -405,15 +405,25 @@ error deferred_frees::limit(int device, std::uint64_t keep) noexcept {
 
 error deferred_frees::trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept {
     lock held(mutex_);
+    // What another trim has taken is not returned yet.
+    ended_.wait(held, [&] { return !is_trimming_; });
     bool is_more = false;
     for (int one = first; one < end; ++one)
         is_more |= holds_more(one, keep);
     if (!is_more) return {};
+    is_trimming_ = true;
+    const error failed = trim_alone(first, end, keep, freed, held);
+    is_trimming_ = false;
+    ended_.notify_all();
+    return failed;
+}
+
+error deferred_frees::trim_alone(int first, int end, std::uint64_t keep, std::uint64_t *freed, lock &held) noexcept {
     held.unlock();
     const relaxed_capture_mode relaxed(cu_); // for queries and destroys
+    held.lock();
     if (!relaxed.entered()) return relaxed.why();
     chain<kept> passed;
-    held.lock();
     for (int one = first; one < end; ++one)
         collect(one, keep, passed, held);
     error first_failed;

@@ -6,6 +6,7 @@
 // No driver call runs with the mutex locked: a destroy may wait for work that needs a thread which is in defer().
 #pragma once
 
+#include <condition_variable>
 #include <mutex>
 
 #include "base/chain.h"
@@ -142,6 +143,7 @@ private:
     error destroy_host(const kept &gone) noexcept;
     error unregister(const kept &gone) noexcept;
     error trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept; // devices [first, end)
+    error trim_alone(int first, int end, std::uint64_t keep, std::uint64_t *freed, lock &held) noexcept;
     void collect(int device, std::uint64_t keep, chain<kept> &passed, lock &held) noexcept;
 
     const driver_table &cu_;
@@ -152,6 +154,8 @@ private:
     ipc_memory &imported_;
     const allocator &memory_;
     std::mutex mutex_;
+    std::condition_variable ended_; // of a trim
+    bool is_trimming_ = false;
     chain<kept> deferred_; // in the order of the frees
     chain<kept> spare_;    // records whose event can be reused
 };
