@@ -28,6 +28,7 @@ public:
             of.count.store(0, relaxed);
             of.bytes.store(0, relaxed);
             of.key.store(key_of(on), relaxed);
+            of.idle_ns.store(clock_ns(), relaxed);
         } else if (of.key.load(relaxed) != key_of(on)) {
             return;
         }
@@ -35,11 +36,14 @@ public:
         of.count.fetch_add(1, relaxed);
         of.bytes.fetch_add(bytes, relaxed);
     }
-    // Whether such a copy was enqueued within the last 50 us.
+    // Whether such a copy was enqueued within the last 50 us, and the stream was idle within the last millisecond. Then
+    // probably only such copies are ahead, and not longer work.
     bool is_recent(const upload_stream &on) const noexcept {
-        constexpr std::uint64_t recent_ns = 50'000;
+        constexpr std::uint64_t recent_ns = 50'000, recently_idle_ns = 1'000'000;
         const entry &of = entries_[index_of(on)];
-        return of.key.load(relaxed) == key_of(on) && clock_ns() - of.noted_ns.load(relaxed) < recent_ns;
+        const std::uint64_t now = clock_ns();
+        return of.key.load(relaxed) == key_of(on) && now - of.noted_ns.load(relaxed) < recent_ns &&
+               now - of.idle_ns.load(relaxed) < recently_idle_ns;
     }
     // Whether the stream has room for the commands of another such copy of up to 64 KiB. Half of the driver's room
     // (docs/driver.md) is left for the program's own calls.
@@ -54,7 +58,7 @@ private:
     static constexpr auto relaxed = std::memory_order_relaxed;
     static constexpr std::uint64_t no_key = UINT64_MAX;
     struct alignas(64) entry {
-        std::atomic<std::uint64_t> key = no_key, count = 0, bytes = 0, noted_ns = 0;
+        std::atomic<std::uint64_t> key = no_key, count = 0, bytes = 0, noted_ns = 0, idle_ns = 0;
     };
 
     static std::uint64_t key_of(const upload_stream &on) noexcept {
