@@ -290,7 +290,7 @@ TEST_F(batch, null_arrays_are_refused) {
     EXPECT_EQ(ferry_copy_batch(basic.get(), nullptr, 1, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_copy_pieces(basic.get(), nullptr, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
     const std::uint64_t words[3] = {};
-    const in_arrays endless(&words[0], &words[1], &words[2], UINT64_MAX / 256);
+    const in_arrays endless(&words[0], &words[1], &words[2], UINT64_MAX / 64);
     ferry_piece_list apart = endless.list;
     apart.stride = 24;
     expect_refusal(ferry_copy_pieces(basic.get(), &apart, nullptr, &error), error, FERRY_ERROR_OUT_OF_MEMORY,

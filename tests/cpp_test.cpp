@@ -1697,7 +1697,7 @@ TEST_F(cpp, pieces_are_structs_of_ferry_or_fields_of_own_structs) {
     EXPECT_EQ(one.size, 4u);
     EXPECT_EQ(piece().size, 0u);
 
-    uploads[3].bytes = 1 << 20;
+    uploads[3].bytes = 512;
     const status refused = copy_pieces(gpu, all);
     EXPECT_EQ(refused.code(), FERRY_ERROR_OUT_OF_BOUNDS);
     EXPECT_EQ(refused.info().index, 3u);

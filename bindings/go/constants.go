@@ -272,7 +272,7 @@ const (
 	ReasonNoWait      Reason = 4 // the driver would make the caller wait
 	ReasonForced      Reason = 5 // the options force it
 	ReasonUrgent      Reason = 6 // FERRY_PRIORITY_URGENT
-	ReasonSourceOrder Reason = 7 // FERRY_SOURCE_ORDER_CALL: the source is read in the call
+	ReasonSourceOrder Reason = 7 // the source is read in the call, as its order requires or permits
 	ReasonMultilink   Reason = 8 // FERRY_COPY_MULTILINK
 )
 

@@ -14,8 +14,9 @@ public:
     piece_list(const std::uint64_t *destinations, const std::uint64_t *sources, const std::uint64_t *sizes,
                std::uint64_t stride) noexcept
         : destinations_(destinations), sources_(sources), sizes_(sizes), step_(stride / sizeof(std::uint64_t)) {}
-    explicit piece_list(const ferry_piece *pieces) noexcept
-        : piece_list(reinterpret_cast<const std::uint64_t *>(pieces)) {}
+    explicit piece_list(const ferry_piece *pieces) noexcept {
+        if (pieces) *this = piece_list(reinterpret_cast<const std::uint64_t *>(pieces));
+    }
 
     bool has_destinations() const noexcept { return destinations_ != nullptr; }
     bool has_sources() const noexcept { return sources_ != nullptr; }
