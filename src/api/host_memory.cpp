@@ -30,7 +30,7 @@ error read_options(const ferry_instance &instance, std::uint64_t size, const fer
 // Called before host memory is pinned: trims deferred frees to the limit.
 void make_host_room(ferry_instance &instance) noexcept {
     // If this fails, the allocation may still succeed.
-    static_cast<void>(instance.deferred.trim_host(deferred_limit(instance, 0)));
+    static_cast<void>(instance.deferred.limit_host(deferred_limit(instance, 0)));
 }
 
 template <class Allocate> error allocate_or_trim_host(ferry_instance &instance, const Allocate &allocate) noexcept {

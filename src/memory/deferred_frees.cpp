@@ -398,9 +398,17 @@ void deferred_frees::collect(int device, std::uint64_t keep, chain<kept> &passed
 error deferred_frees::limit(int device, std::uint64_t keep) noexcept {
     {
         const lock held(mutex_);
-        if (bytes_of(device) <= keep) return {};
+        if (is_trimming_ || bytes_of(device) <= keep) return {};
     }
     return trim(device, keep);
+}
+
+error deferred_frees::limit_host(std::uint64_t keep) noexcept {
+    {
+        const lock held(mutex_);
+        if (is_trimming_) return {};
+    }
+    return trim_host(keep);
 }
 
 error deferred_frees::trim(int first, int end, std::uint64_t keep, std::uint64_t *freed) noexcept {

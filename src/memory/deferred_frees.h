@@ -75,8 +75,10 @@ public:
     error trim(int device, std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
         return device < 0 ? trim(host, contexts_.count(), keep, freed) : trim(device, device + 1, keep, freed);
     }
-    // Same as trim, but does nothing while no more than `keep` bytes are kept.
+    // For allocations: the same as trim, but do nothing while another thread trims. limit() also does nothing while no
+    // more than `keep` bytes are kept.
     error limit(int device, std::uint64_t keep) noexcept;
+    error limit_host(std::uint64_t keep) noexcept;
     error trim_host(std::uint64_t keep, std::uint64_t *freed = nullptr) noexcept {
         return trim(host, host + 1, keep, freed);
     }
