@@ -225,7 +225,7 @@ type Route int32
 const (
 	RouteNone      Route = 0 // not at all: its width is 0
 	RouteDriver    Route = 1 // by the driver's own calls: one, or more if host memory is registered in pieces
-	RouteKernel    Route = 2 // by a kernel of ferry's on the copy's stream
+	RouteKernel    Route = 2 // by one of ferry's kernels on the copy's stream
 	RouteStaged    Route = 3 // by CPU threads and a kernel or copies on the stream, through pinned memory
 	RouteBuffered  Route = 4 // the calling thread reads the source into pinned memory, the driver copies that
 	RouteRelayed   Route = 5 // between devices, through pinned memory, by the driver's calls on ferry's own streams
@@ -250,7 +250,7 @@ const (
 	ObstacleReadOnly          Obstacle = 10 // the destination is memory that the device may only read
 	ObstacleNotPageable       Obstacle = 11 // no end is pageable memory, and no narrow rows need staging
 	ObstacleNoStaging         Obstacle = 12 // the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read
-	ObstacleOtherDevice       Obstacle = 13 // an end lies on another device than the one of the stream
+	ObstacleOtherDevice       Obstacle = 13 // an end is on another device than the stream
 	ObstacleDirect            Obstacle = 14 // the device takes pageable memory itself (pageable_uses_host_page_tables)
 	ObstacleNotBetweenDevices Obstacle = 15 // the ends are not on two devices
 	ObstacleDirectAccess      Obstacle = 16 // one of the two devices has access to the memory of the other

@@ -400,7 +400,7 @@ struct ferry_options {
 #define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch; bytes and count are 0 */
 #define FERRY_TRACE_FILL 4
 
-/* When it is told: ferry_trace_event.phase, ferry_options.trace_phases. */
+/* When an event is reported: ferry_trace_event.phase, ferry_options.trace_phases. */
 #define FERRY_PHASE_BEGIN 1u  /* the call begins */
 #define FERRY_PHASE_RETURN 2u /* the call returns */
 #define FERRY_PHASE_DONE 4u   /* the stream has passed the work of a call that did not wait for it */
@@ -472,7 +472,7 @@ struct ferry_trace_event {
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
  *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
- *             context, else device 0's. The call that first needs a context of ferry's may take as long as
+ *             context, else device 0's. The first call that needs one of these contexts may take as long as
  *             ferry_context_retain_primary. Memory, arrays, streams and events end with their context at the latest.
  *             Host memory that ferry mapped (FERRY_HOST_FROM_MAPPING) stays allocated then, but is no longer pinned.
  *             The driver's pools belong to no context.
@@ -801,7 +801,7 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
  * continues. The call also detects a dead context: for a staged copy, no later than at the first query before which no
  * bytes have arrived since the previous one.
  *
- * After a context has died, threads of ferry's may still be at the host memory of a staged copy, each until the end of
+ * After a context has died, ferry's threads may still access the host memory of a staged copy, each until the end of
  * its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them has left: then the
  * memory may be freed. A batch, a copy without a ticket and a copy of memory that is registered in part have no such
  * ticket. Their memory may be freed after ferry_close has returned, or after ferry_staging_info.busy_threads was 0 once
@@ -1197,7 +1197,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 /* How a copy travels. */
 #define FERRY_ROUTE_NONE 0     /* not at all: its width is 0 */
 #define FERRY_ROUTE_DRIVER 1   /* by the driver's own calls: one, or more if host memory is registered in pieces */
-#define FERRY_ROUTE_KERNEL 2   /* by a kernel of ferry's on the copy's stream */
+#define FERRY_ROUTE_KERNEL 2   /* by one of ferry's kernels on the copy's stream */
 #define FERRY_ROUTE_STAGED 3   /* by CPU threads and a kernel or copies on the stream, through pinned memory */
 #define FERRY_ROUTE_BUFFERED 4 /* the calling thread reads the source into pinned memory, the driver copies that */
 #define FERRY_ROUTE_RELAYED 5 /* between devices, through pinned memory, by the driver's calls on ferry's own streams */
@@ -1218,7 +1218,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_NOT_PAGEABLE 11 /* no end is pageable memory, and no narrow rows need staging */
 #define FERRY_OBSTACLE_NO_STAGING                                                                                      \
     12 /* the options exclude staging, it has no threads or pinned memory, or the host memory cannot be read */
-#define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end lies on another device than the one of the stream */
+#define FERRY_OBSTACLE_OTHER_DEVICE 13 /* an end is on another device than the stream */
 #define FERRY_OBSTACLE_DIRECT 14       /* the device takes pageable memory itself (pageable_uses_host_page_tables) */
 #define FERRY_OBSTACLE_NOT_BETWEEN_DEVICES 15 /* the ends are not on two devices */
 #define FERRY_OBSTACLE_DIRECT_ACCESS 16       /* one of the two devices has access to the memory of the other */
@@ -1334,7 +1334,7 @@ FERRY_API int32_t ferry_copy_explain_async(ferry_instance *instance, const ferry
  *
  * NULL:          `options`.
  * Blocking:      first_use, as ferry_copy_explain.
- * Errors:        as ferry_fill, but for refusals by the driver.
+ * Errors:        as ferry_fill, except for errors of the driver.
  */
 FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_desc *fill,
                                      const ferry_copy_options *options, ferry_explanation *explanation,
@@ -1345,7 +1345,7 @@ FERRY_API int32_t ferry_fill_explain(ferry_instance *instance, const ferry_fill_
  *
  * NULL:          `options`.
  * Blocking:      first_use, as ferry_copy_explain.
- * Errors:        as ferry_fill_async, but for refusals by the driver: _DEVICE for a stream that cannot reach the memory
+ * Errors:        as ferry_fill_async, except for errors of the driver: _DEVICE for a stream that cannot reach the memory
  *                and _NO_CONTEXT are not found.
  */
 FERRY_API int32_t ferry_fill_explain_async(ferry_instance *instance, const ferry_fill_desc *fill,
@@ -1765,7 +1765,7 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  * Device memory
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* What kind of memory lies at an address. */
+/* The kind of memory at an address. */
 #define FERRY_MEMORY_NONE (-1)  /* in ferry_explanation only: a fill has no source */
 #define FERRY_MEMORY_PAGEABLE 0 /* ordinary host memory or none at all; a host pool's without access to the pool */
 #define FERRY_MEMORY_PINNED 1   /* allocated pinned, or registered */

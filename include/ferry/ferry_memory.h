@@ -87,7 +87,8 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
  * Returns what is kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
  * For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
  *
- * Blocking:      device. If there is anything to return, the call waits as ferry_device_free.
+ * Blocking:      device. If there is anything to return, the call waits as ferry_device_free. It also waits until another
+ *                thread has returned what it took.
  * Errors:        the driver's own: whatever it refused to free stays.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
