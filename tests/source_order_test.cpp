@@ -347,5 +347,27 @@ TEST_F(source_order, memory_of_host_pools_is_read_in_stream_order) {
     EXPECT_NE(explain(copy).reason, FERRY_REASON_SOURCE_ORDER);
 }
 
+// The last test, because it has effect until the process ends: ferry does not know when such a graph is destroyed.
+TEST_F(source_order, once_the_driver_s_copies_to_pageable_memory_are_captured_all_sources_are_read_in_stream_order) {
+    constexpr std::uint64_t size = 16 * KiB;
+    const origin from;
+    const device_memory target(size);
+    bytes between(size);
+    const described read = copy_of(target, between.data(), size);
+    captured_graph graph(stream);
+    ASSERT_OK(ferry_copy_async(counted.get(), copy_back(between.data(), from.device, size), by_driver, stream, nullptr,
+                               nullptr));
+    graph.end();
+    {
+        gate held(stream);
+        ASSERT_OK(raw().cuGraphLaunch(graph.executable, stream));
+        EXPECT_EQ(explain(read).route, FERRY_ROUTE_STAGED);
+        ASSERT_OK(ferry_copy_async(counted.get(), read, nullptr, stream, nullptr, nullptr));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    const bytes arrived = read_back(target, size);
+    EXPECT_EQ(std::memcmp(arrived.data(), from.data.data(), size), 0);
+}
+
 } // namespace
 } // namespace ferry::test
