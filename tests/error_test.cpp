@@ -170,7 +170,7 @@ TEST_F(error_details,
     EXPECT_EQ(error.numbers, FERRY_NUMBERS_BITS);
     EXPECT_EQ(error.value, unknown.flags);
     EXPECT_EQ(error.limit & error.value, 0u);
-    EXPECT_EQ(describe(error), "options.flags: 0x8000, has bits outside 0xf (FERRY_ERROR_FLAGS)");
+    EXPECT_EQ(describe(error), "options.flags: 0x8000, has bits outside 0x2f (FERRY_ERROR_FLAGS)");
 }
 
 TEST_F(error_details, an_array_with_three_channels_names_the_channels) {

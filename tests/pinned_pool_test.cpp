@@ -225,6 +225,18 @@ TEST_F(pinned_pools, distinguish_the_per_thread_streams_of_two_threads) {
     }).join();
 }
 
+TEST_F(pinned_pools, at_the_limit_give_a_larger_block_if_no_memory_can_be_released) {
+    constexpr std::uint64_t size = 512 << 10;
+    const pool_owner small = new_pool(basic.get(), 4 * size);
+    void *const blocks[] = {allocate(small, size), allocate(small, size), allocate(small, size), allocate(small, size)};
+    ASSERT_OK(ferry_pinned_pool_free(small.get(), blocks[3], nullptr)); // the last two share one allocation
+    EXPECT_EQ(allocate(small, size / 8), blocks[3]);
+    void *none = &none;
+    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), size / 8, &none, nullptr), FERRY_ERROR_LIMIT);
+    for (void *const one : blocks)
+        ASSERT_OK(ferry_pinned_pool_free(small.get(), one, nullptr));
+}
+
 TEST_F(pinned_pools, at_the_limit_make_a_stream_wait_for_the_oldest_block) {
     const pool_owner small = new_pool(basic.get(), 2 * large);
     void *const blocks[] = {allocate(small, large), allocate(small, large)};

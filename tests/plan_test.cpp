@@ -395,31 +395,39 @@ TEST(plan, measurements_of_the_pair_override_the_profile) {
     }
 }
 
-TEST(plan, a_route_that_cannot_be_prepared_is_replaced_unless_it_is_forced) {
-    const shape line = shape_of(ends::peer, gapped::none, 0, 64 * MiB);
-    plan_facts far = without_access(h200_profile());
-    const auto plan_if = [&](obstacle why_not) {
-        const copy_question copy(line, far);
-        const ranked_routes ranked = rank_routes(copy);
-        EXPECT_EQ(ranked.all[0].by, &relayed_route);
-        return plan_prepared(ranked, copy, why_not, false);
+TEST(plan, with_no_wait_the_first_route_that_does_not_wait_is_taken) {
+    const auto plan_without_waits = [](const shape &shape, plan_facts facts) {
+        facts.call.form = copy_form::asynchronous;
+        facts.call.preferences.no_wait = true;
+        return plan_copy(shape, facts);
     };
-    EXPECT_EQ(plan_if(obstacle::none).route, route_kind::relayed);
-    EXPECT_EQ(plan_if(obstacle::no_staging).route, route_kind::driver);
-    far.call.preferences.forced = route_kind::relayed;
-    EXPECT_EQ(plan_if(obstacle::none).route, route_kind::relayed);
-    EXPECT_EQ(plan_if(obstacle::no_staging).route, route_kind::none);
-    EXPECT_EQ(plan_if(obstacle::no_staging).refused, obstacle::no_staging);
-}
-
-TEST(plan, routes_that_need_views_are_not_chosen_without_them) {
-    const shape narrow = shape_of(ends::h2d, gapped::source, 4, MiB);
-    const plan_facts facts = facts_with(&h200_profile());
-    const copy_question copy(narrow, facts);
-    const ranked_routes ranked = rank_routes(copy);
-    ASSERT_EQ(ranked.all[0].by, &kernel_route);
-    EXPECT_EQ(plan_prepared(ranked, copy, obstacle::none, true).route, route_kind::kernel);
-    EXPECT_EQ(plan_prepared(ranked, copy, obstacle::none, false).route, route_kind::driver);
+    const auto upload = [](std::uint64_t bytes) {
+        shape made = shape_of(ends::h2d, gapped::none, 0, bytes);
+        made.source.kind = memory_kind::pageable;
+        return made;
+    };
+    plan_facts facts = facts_with(&h200_profile());
+    facts.call.is_stream_idle = true;
+    facts.staging.why_not = facts.staging.reach = obstacle::none;
+    facts.staging.threads = 8;
+    const shape pageable = upload(512 << 10);
+    EXPECT_EQ(plan_without_waits(pageable, facts).route, route_kind::staged) << "the driver would wait for the copy";
+    EXPECT_EQ(plan_without_waits(pageable, facts).reason, FERRY_REASON_NO_WAIT);
+    EXPECT_EQ(plan_without_waits(upload(64 << 10), facts).route, route_kind::driver) << "sent with the commands";
+    EXPECT_EQ(plan_without_waits(shape_of(ends::h2d, gapped::none, 0, MiB), facts).route, route_kind::driver);
+    plan_facts unstaged = facts;
+    unstaged.staging.why_not = obstacle::no_staging;
+    EXPECT_EQ(plan_without_waits(pageable, unstaged).refused, obstacle::waits);
+    plan_facts forced = facts;
+    forced.call.preferences.forced = route_kind::driver;
+    EXPECT_EQ(plan_without_waits(pageable, forced).refused, obstacle::waits);
+    plan_facts early = facts;
+    early.call.preferences.order = source_order::call;
+    EXPECT_EQ(plan_without_waits(upload(4 * MiB), early).refused, obstacle::waits) << "too large to be buffered";
+    plan_facts synchronous = facts;
+    synchronous.call.preferences.no_wait = true;
+    synchronous.call.form = copy_form::synchronous;
+    EXPECT_EQ(plan_copy(pageable, synchronous).refused, obstacle::waits);
 }
 
 TEST(plan, access_is_queried_only_for_large_copies_between_devices) {

@@ -160,6 +160,7 @@ const (
 	ErrorPageable         Status = -35 // a fill of pageable memory, which the device cannot access
 	ErrorDataLost         Status = -36 // the driver reports peer access, but the probe lost data
 	ErrorNotReady         Status = -37 // the time-out of a wait is over, and the work has not ended
+	ErrorWouldBlock       Status = -38 // FERRY_COPY_NO_WAIT: the call would wait, and has done nothing
 )
 
 // FERRY_STATUS_DRIVER_BASE
@@ -211,6 +212,7 @@ const (
 	CopyDestinationWritten CopyFlags = 4  // the call returns after a pageable destination is complete
 	CopyCheckOverlap       CopyFlags = 8  // rejects a batch whose copies overlap
 	CopyUpdatable          CopyFlags = 16 // allows ferry_prepared_set_addresses
+	CopyNoWait             CopyFlags = 32 // a call that would wait returns FERRY_ERROR_WOULD_BLOCK
 )
 
 // FERRY_NO_*
@@ -258,6 +260,8 @@ const (
 	ObstacleNotCut            Obstacle = 18 // rows below 64 KiB, or addresses or pitches that differ modulo 16
 	ObstacleSmall             Obstacle = 19 // too small to gain by it
 	ObstacleCaptured          Obstacle = 20 // the copy becomes part of a graph, where it is the driver's
+	ObstacleWaits             Obstacle = 21 // FERRY_COPY_NO_WAIT: the call would wait for work of a stream
+	ObstacleNotPrepared       Obstacle = 22 // the same: for first-use work, or until a resource is free
 )
 
 // Reason is one of the constants FERRY_REASON_*.

@@ -553,10 +553,11 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_ROUTE (-31)              /* the route that the options force cannot take this copy: see value */
 #define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
 #define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
-#define FERRY_ERROR_OTHER_KIND (-34) /* full checks: memory of another kind than stated; a handle of another kind */
-#define FERRY_ERROR_PAGEABLE (-35)   /* a fill of pageable memory, which the device cannot access */
-#define FERRY_ERROR_DATA_LOST (-36)  /* the driver reports peer access, but the probe lost data */
-#define FERRY_ERROR_NOT_READY (-37)  /* the time-out of a wait is over, and the work has not ended */
+#define FERRY_ERROR_OTHER_KIND (-34)  /* full checks: memory of another kind than stated; a handle of another kind */
+#define FERRY_ERROR_PAGEABLE (-35)    /* a fill of pageable memory, which the device cannot access */
+#define FERRY_ERROR_DATA_LOST (-36)   /* the driver reports peer access, but the probe lost data */
+#define FERRY_ERROR_NOT_READY (-37)   /* the time-out of a wait is over, and the work has not ended */
+#define FERRY_ERROR_WOULD_BLOCK (-38) /* FERRY_COPY_NO_WAIT: the call would wait, and has done nothing */
 
 /* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -604,6 +605,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_COPY_DESTINATION_WRITTEN 0x4u /* the call returns after a pageable destination is complete */
 #define FERRY_COPY_CHECK_OVERLAP 0x8u       /* rejects a batch whose copies overlap */
 #define FERRY_COPY_UPDATABLE 0x10u          /* allows ferry_prepared_set_addresses */
+#define FERRY_COPY_NO_WAIT 0x20u            /* a call that would wait returns FERRY_ERROR_WOULD_BLOCK */
 
 /*
  * How a call makes its copies or its fill. Every call that enqueues or explains work takes these options. NULL means
@@ -639,8 +641,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  * source_order  When an asynchronous call reads a pageable source. Synchronous calls read it in stream order. Pinned
  *               sources, copies to host memory and fills ignore this field.
  *   ANY         ferry reads the source at any time until the copy is complete. Until then, the program must not change
- *               the source. Earlier work on the stream must not write the source, except for copies by ferry. In this
- *               version, ANY does the same as STREAM.
+ *               the source. Earlier work on the stream must not write the source, except for copies by ferry.
  *   STREAM      ferry reads the source after the earlier work on the stream, which may write the source. The program
  *               must not change the source until the copy is complete.
  *   CALL        ferry reads the source before the call returns, as the driver's own calls do. After the call, the
@@ -669,6 +670,15 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *               Single copies ignore the flag: their source and destination are always checked.
  *   UPDATABLE   Allows ferry_prepared_set_addresses. ferry_prepared_create_pieces accepts the flag,
  *               ferry_prepared_launch ignores it, and all other calls reject it.
+ *   NO_WAIT     A call that would wait for work of a stream or of a device, or for first-use work, returns
+ *               FERRY_ERROR_WOULD_BLOCK and does nothing. If another route would not wait, ferry takes that route. So the
+ *               call waits only where the class driver_lock allows it (see Blocking). The obstacle in `error` is
+ *               FERRY_OBSTACLE_WAITS or FERRY_OBSTACLE_NOT_PREPARED. ferry_staging_prepare does the first-use work of
+ *               STAGED, KERNEL and BUFFERED in ferry's context for the device. For the other routes, the first copy
+ *               without NO_WAIT does it. Synchronous calls always return FERRY_ERROR_WOULD_BLOCK, unless they have
+ *               nothing to copy. A batch is checked as a whole, and its pageable memory is staged. Once it has begun, it
+ *               is completed, even if another thread has taken what it needs and the call must wait. A prepared batch
+ *               follows NO_WAIT at each launch.
  */
 struct ferry_copy_options {
     uint32_t struct_size;
@@ -1047,8 +1057,8 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const f
 
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
- * would. The launch uses only the tag of `options`; NULL means the tag that the batch was prepared with. The other fields
- * are checked but not used. A default stream is that of the current context, else of ferry's context for the device of
+ * would. The launch uses only the tag and the flag NO_WAIT of `options`; NULL means those that the batch was prepared
+ * with. The other fields are checked but not used. A default stream is that of the current context, else of ferry's context for the device of
  * the batch. On a stream that is being captured the batch becomes part of the graph and must live as long as
  * the graph may run. In another context of the device, which does not see all memory of the first, the driver makes the
  * copies instead of kernels.
@@ -1226,6 +1236,8 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_NOT_CUT 18             /* rows below 64 KiB, or addresses or pitches that differ modulo 16 */
 #define FERRY_OBSTACLE_SMALL 19               /* too small to gain by it */
 #define FERRY_OBSTACLE_CAPTURED 20            /* the copy becomes part of a graph, where it is the driver's */
+#define FERRY_OBSTACLE_WAITS 21               /* FERRY_COPY_NO_WAIT: the call would wait for work of a stream */
+#define FERRY_OBSTACLE_NOT_PREPARED 22        /* the same: for first-use work, or until a resource is free */
 
 /*
  * Returns a text such as "pageable memory"; "?" for an unknown number.

@@ -265,6 +265,7 @@ enum class copy_flag : std::uint32_t {
     destination_written = FERRY_COPY_DESTINATION_WRITTEN,
     check_overlap = FERRY_COPY_CHECK_OVERLAP,
     updatable = FERRY_COPY_UPDATABLE,
+    no_wait = FERRY_COPY_NO_WAIT,
 };
 using copy_flags = flags<copy_flag>;
 

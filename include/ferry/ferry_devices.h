@@ -393,9 +393,9 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
 
 /*
  * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
- * context (the current one if it belongs to the device), threads, and the pinned staging buffer. Whatever exists
- * already stays. After this, no staged copy in that context waits for them. May be called on any thread, also beside
- * copies.
+ * context (the current one if it belongs to the device), threads, the pinned staging buffer, and 4 MiB of pinned memory
+ * for the route BUFFERED. Whatever exists already stays. After this, no staged copy in that context waits for them. May
+ * be called on any thread, also beside copies.
  *
  * Blocking:      device. The first call for a device waits until running work in the context has ended, and takes some
  *                milliseconds. Later calls are driver_lock.
@@ -407,7 +407,8 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
 
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
- * no copy or graph needs. Also releases the slots of relayed copies that are complete. The next copy pins it again.
+ * no copy or graph needs. Also releases the slots of relayed copies that are complete, and free blocks of the route
+ * BUFFERED. The next copy pins it again.
  * Threads stay.
  *
  * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.

@@ -1,6 +1,8 @@
 // The C functions for batches: batches that run immediately, and batches that are prepared first and launched later.
 #include "batch/batch.h"
 
+#include <utility>
+
 #include "api/call_options.h"
 #include "api/piece_lists.h"
 #include "base/explanation.h"
@@ -97,7 +99,9 @@ std::int32_t create_and_report(ferry_instance *instance, const given_copies &giv
     if (error failed = read_input(instance, given, options, input, known_flags)) return report(details, failed);
     if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
+    const bool no_wait = std::exchange(input.options.preferences.no_wait, false); // of the launches
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
+    if (!failed) (*prepared)->no_wait = no_wait;
     return report_item(details, failed, given.item, bad_index);
 }
 
@@ -169,12 +173,13 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
     if (!prepared) return report(details, null_argument);
     ferry_instance &instance = prepared->instance;
     call_options chosen = prepared->options;
+    chosen.preferences.no_wait = prepared->no_wait;
     if (options)
         if (error failed = read_options(*options, flags_of_every_call | FERRY_COPY_UPDATABLE, chosen))
             return report(details, failed);
     const auto run = [&]() noexcept {
         return enqueue_with_ticket(instance, ticket, chosen.tag, 0, [&](ferry_ticket *made) noexcept {
-            return launch_prepared(*prepared, stream, made);
+            return launch_prepared(*prepared, chosen.preferences.no_wait, stream, made);
         });
     };
     if (!instance.trace) return report(details, run());

@@ -53,6 +53,7 @@ error read_options(const ferry_copy_options &given, std::uint32_t known_flags, c
     preferences.over_links = known.flags & FERRY_COPY_MULTILINK;
     preferences.order = static_cast<source_order>(known.source_order);
     preferences.written = known.flags & FERRY_COPY_DESTINATION_WRITTEN;
+    preferences.no_wait = known.flags & FERRY_COPY_NO_WAIT;
     preferences.max_blocks = static_cast<std::uint16_t>(known.max_sms);
     options.tag = known.tag;
     options.checks_overlap = known.flags & FERRY_COPY_CHECK_OVERLAP;

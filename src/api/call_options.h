@@ -6,8 +6,9 @@
 namespace ferry {
 
 // The flags that every call accepts. FERRY_COPY_UPDATABLE is only for prepared pieces.
-inline constexpr std::uint32_t flags_of_every_call =
-    FERRY_COPY_NO_KERNELS | FERRY_COPY_MULTILINK | FERRY_COPY_DESTINATION_WRITTEN | FERRY_COPY_CHECK_OVERLAP;
+inline constexpr std::uint32_t flags_of_every_call = FERRY_COPY_NO_KERNELS | FERRY_COPY_MULTILINK |
+                                                     FERRY_COPY_DESTINATION_WRITTEN | FERRY_COPY_CHECK_OVERLAP |
+                                                     FERRY_COPY_NO_WAIT;
 
 // Checks the options that a program passes. Flags other than `known_flags` are errors.
 error read_options(const ferry_copy_options &given, std::uint32_t known_flags, call_options &options) noexcept;

@@ -32,7 +32,10 @@ namespace ferry {
     OBSTACLE(no_helpers, FERRY_OBSTACLE_NO_HELPERS, "no helpers (see ferry_multilink_set)")                            \
     OBSTACLE(not_cut, FERRY_OBSTACLE_NOT_CUT, "rows below 64 KiB, or addresses or pitches that differ modulo 16")      \
     OBSTACLE(small, FERRY_OBSTACLE_SMALL, "too small to benefit")                                                      \
-    OBSTACLE(captured, FERRY_OBSTACLE_CAPTURED, "the copy becomes part of a graph")
+    OBSTACLE(captured, FERRY_OBSTACLE_CAPTURED, "the copy becomes part of a graph")                                    \
+    OBSTACLE(waits, FERRY_OBSTACLE_WAITS, "the call would wait for work of a stream (NO_WAIT)")                        \
+    OBSTACLE(not_prepared, FERRY_OBSTACLE_NOT_PREPARED,                                                                \
+             "not prepared, or all in use, and NO_WAIT forbids to prepare it (see ferry_staging_prepare)")
 
 // The obstacles that only planning uses.
 #define FERRY_INTERNAL_OBSTACLES(OBSTACLE)                                                                             \

@@ -115,8 +115,10 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     if (request.is_empty()) return {};
     site = {request.context.wanted, stream, is_captured};
     site.is_waited_for = form == copy_form::synchronous;
+    site.no_wait = request.preferences.no_wait;
+    if (site.no_wait && site.is_waited_for) return refuse_route(obstacle::waits);
     request.broadcasts.clear();
-    if (is_captured) return {};
+    if (is_captured || site.no_wait) return {}; // a broadcast may create lanes
     // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not support that.
     const bool may_wait_alone = site.is_waited_for && instance.report.uses_program_threads;
     return request.broadcasts.find(instance, input, !may_wait_alone);

@@ -19,7 +19,7 @@ void *take_table(const batch_submission &of, std::uint64_t records, std::uint64_
                  std::uint64_t record_size) noexcept {
     void *table = nullptr;
     if (records <= in_parameters || records > UINT32_MAX || of.site.is_captured) return nullptr;
-    return of.instance.tables.allocate(records * record_size, table) ? nullptr : table;
+    return of.instance.tables.allocate(records * record_size, table, !of.site.no_wait) ? nullptr : table;
 }
 
 // Calls launch(address), and frees the table after the launches.

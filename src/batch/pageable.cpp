@@ -100,8 +100,10 @@ void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
         plan.route = batch_route::calls;
         if (!may_be_staged(instance, wanted)) continue;
         const std::uint64_t count = count_copies(request, group);
-        const bool is_one = count < 2 && wanted.forced != route_kind::staged; // planned as a single copy
-        if (count == 0 || is_one || gather(request, group, of) || instance.kernels.load_into(request.context.wanted)) {
+        // One piece is planned as a single copy.
+        const bool is_one = count < 2 && wanted.forced != route_kind::staged && !wanted.no_wait;
+        if (count == 0 || is_one || gather(request, group, of) ||
+            instance.kernels.load_into(request.context.wanted, !wanted.no_wait)) {
             of.pieces.clear();
             continue;
         }
@@ -131,8 +133,10 @@ error choose_staging(const batch_submission &of, const pageable_copies &copies, 
     if (of.is_at_home()) {
         if (error failed = look_at_stream(of, copies, choice.is_stream_idle)) return failed;
         facts.is_stream_idle = choice.is_stream_idle;
-        choice.is_staged = are_pieces_staged(facts) && may_threads_touch(instance, copies) &&
-                           (of.site.is_waited_for || is_ready_to_stage(instance, device));
+        const bool may_wait = !of.site.no_wait, is_wanted = may_wait ? are_pieces_staged(facts) : !choice.is_helped;
+        choice.is_staged = is_wanted && may_threads_touch(instance, copies) &&
+                           (of.site.is_waited_for || is_ready_to_stage(instance, device, may_wait)) &&
+                           (may_wait || instance.staging.has_launches());
     }
     const pageable_forecast expected = predict_pageable(facts);
     choice.staged_ns = expected.staged_ns;
@@ -157,7 +161,8 @@ error run_staged_pieces(const batch_submission &of, const batch_step &step, stag
         .is_captured = of.site.is_captured,
         .caller_helps = progress != nullptr,
         .is_stream_idle = step.is_first,
-        .must_start_soon = may_driver_serve && step.is_first && !follows_legacy_stream(of.instance.cu, of.site.stream)};
+        .must_start_soon = may_driver_serve && step.is_first && !of.site.no_wait &&
+                           !follows_legacy_stream(of.instance.cu, of.site.stream)};
     return of.instance.staging.enqueue(copy, of.site.stream, progress);
 }
 

@@ -150,10 +150,11 @@ bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     return true;
 }
 
-error launch(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept {
+error launch(ferry_prepared &prepared, bool no_wait, CUstream stream, ferry_ticket *ticket) noexcept {
     ferry_instance &instance = prepared.instance;
     context_scope scope(instance.cu);
-    launch_site site = {nullptr, stream, false, prepared.tables};
+    launch_site site = {
+        .context = nullptr, .stream = stream, .is_captured = false, .tables = prepared.tables, .no_wait = no_wait};
     if (error failed = enter_stream(prepared, stream, scope, site.context)) return failed;
     if (error failed = query_capture(instance.cu, stream, site.is_captured)) return failed;
     const bool holds_addresses = !is_at_home(prepared, site.context) || !reads_all_from_table(prepared);
@@ -169,8 +170,8 @@ error launch(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) no
 
 } // namespace
 
-error launch_prepared(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept {
-    const error failed = launch(prepared, stream, ticket);
+error launch_prepared(ferry_prepared &prepared, bool no_wait, CUstream stream, ferry_ticket *ticket) noexcept {
+    const error failed = launch(prepared, no_wait, stream, ticket);
     if (failed) note_error(prepared.instance, failed);
     return failed;
 }

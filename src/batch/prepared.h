@@ -13,7 +13,8 @@ struct ferry_prepared {
     ferry::batch_request *request;
     std::uint64_t table = 0, table_records = 0;
     ferry::call_options options;
-    unsigned long long context_number = 0;          // of the context, whose end frees the table; 0: unknown
+    bool no_wait = false;                  // of launches without options of their own; `options` do not contain it
+    unsigned long long context_number = 0; // of the context, whose end frees the table; 0: unknown
     ferry::piece_table tables[ferry::piece_groups]; // parts of the table
     // For updatable batches: the input, the input with new addresses while these are checked, and the group of each
     // piece of the request. Pieces of size 0 are not in the request.
@@ -27,7 +28,7 @@ namespace ferry {
 error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
                       std::uint64_t &bad_index) noexcept;
 // `ticket` may be null.
-error launch_prepared(ferry_prepared &prepared, CUstream stream, ferry_ticket *ticket) noexcept;
+error launch_prepared(ferry_prepared &prepared, bool no_wait, CUstream stream, ferry_ticket *ticket) noexcept;
 // The sizes of `given` are not read. Without destinations or sources in it, these stay unchanged.
 error set_addresses(ferry_prepared &prepared, const piece_list &given, std::uint64_t count, CUstream stream,
                     std::uint64_t &bad_index) noexcept;

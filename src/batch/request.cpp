@@ -42,8 +42,8 @@ obstacle batch_call_obstacle(bool has_entry_point, bool is_taken) noexcept {
 template <class Plan>
 void plan_with_kernels(ferry_instance &instance, CUcontext context, batch_site &site, const Plan &plan) noexcept {
     site.kernels = instance.kernels.may_serve() ? obstacle::none : obstacle::not_loaded;
-    if (!plan() || !instance.kernels.load_into(context)) return;
-    site.kernels = obstacle::not_loaded;
+    if (!plan() || !instance.kernels.load_into(context, !site.preferences.no_wait)) return;
+    site.kernels = site.preferences.no_wait ? obstacle::not_prepared : obstacle::not_loaded;
     plan();
 }
 

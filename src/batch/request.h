@@ -139,6 +139,7 @@ struct launch_site {
     bool is_captured;
     const piece_table *tables = nullptr; // one for each group
     bool is_waited_for = false;          // the call itself waits for the batch before it returns
+    bool no_wait = false;                // see copy_preferences; for prepared batches, of the launch
 };
 
 // Whether the whole request is one driver call for one copy.

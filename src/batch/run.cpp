@@ -63,12 +63,13 @@ error step_walker::check(shape &refused) noexcept {
         if (failed) refused = box.shape;
         return failed;
     };
-    const bool may_be_refused = is_captured || of_.request.preferences.may_be_refused();
+    const bool no_wait = of_.site.no_wait;
+    const bool may_be_refused = is_captured || no_wait || of_.request.preferences.may_be_refused();
     for (const batch_step &step : steps_) {
         error failed;
         if (step.route == batch_route::calls && may_be_refused)
             failed = for_each_copy(step, check_one);
-        else if (step.route == batch_route::own && is_captured)
+        else if (step.route == batch_route::own && (is_captured || no_wait))
             failed = steps_.for_each_box(step, of_.request.boxes, check_own);
         if (failed) return failed;
     }

@@ -9,11 +9,14 @@ namespace ferry {
 
 error single_calls::check(const single_call &one) noexcept {
     copy_step step = {one.shape, facts(), {}, {}};
+    if (step.call.preferences.no_wait)
+        if (error failed = require_contexts(of_.instance.contexts, step.call.preferences, step.shape)) return failed;
     if (error failed = plan(one, step)) return failed;
-    return check_capture(of_.instance, step, site());
+    return check_step(of_.instance, step, site());
 }
 
 error single_calls::run(const single_call &one) noexcept {
+    has_begun_ = true;
     copy_step step = {one.shape, facts(), {}, {}};
     if (error failed = plan(one, step)) return failed;
     const error failed = run(step);
@@ -24,11 +27,12 @@ error single_calls::run(const single_call &one) noexcept {
 }
 
 error single_calls::check_own(const batch_box &box) noexcept {
-    return check_capture(of_.instance, {box.shape, facts(), box.plan, of_.request.own_views[box.to]}, site());
+    return check_step(of_.instance, {box.shape, facts(), box.plan, of_.request.own_views[box.to]}, site());
 }
 
 // Uses the views that were looked up when the box was planned.
 error single_calls::run_own(const batch_box &box) noexcept {
+    has_begun_ = true;
     return run(copy_step{box.shape, facts(), box.plan, of_.request.own_views[box.to]});
 }
 

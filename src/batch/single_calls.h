@@ -15,7 +15,7 @@ class single_calls {
 public:
     explicit single_calls(const batch_submission &of) noexcept : of_(of) {}
 
-    // Checks whether ferry or a graph rejects the copy. Enqueues nothing.
+    // Checks whether ferry or a graph rejects the copy, or would wait although it must not. Enqueues nothing.
     error check(const single_call &one) noexcept;
     error run(const single_call &one) noexcept;
 
@@ -28,7 +28,12 @@ private:
         return {.context_device = of_.request.context_device,
                 .form = of_.form,
                 .is_captured = of_.site.is_captured,
-                .preferences = of_.request.preferences};
+                .preferences = preferences()};
+    }
+    copy_preferences preferences() const noexcept {
+        copy_preferences wanted = of_.request.preferences;
+        wanted.no_wait = of_.site.no_wait && !has_begun_;
+        return wanted;
     }
     copy_site site() const noexcept { return {of_.site.context, of_.site.stream}; }
     error plan(const single_call &one, copy_step &step) noexcept;
@@ -38,6 +43,7 @@ private:
 
     const batch_submission &of_;
     bool is_earlier_work_done_ = false; // the program's work on the stream, not the batch's own
+    bool has_begun_ = false;            // from now on the batch is completed, even if that waits
 };
 
 } // namespace ferry

@@ -114,7 +114,10 @@ error find_first_device(const ferry_instance &instance, const batch_input &input
 error enter_batch_context(ferry_instance &instance, const batch_input &input, CUstream stream, checked_batch &batch,
                           context_scope &scope) noexcept {
     batch.bad_index = no_index;
-    const auto find_device = [&](int &device) noexcept { return find_first_device(instance, input, device); };
+    const auto find_device = [&](int &device) noexcept -> error {
+        if (error failed = find_first_device(instance, input, device)) return failed;
+        return require_context(instance.contexts, input.options.preferences, std::max(device, 0));
+    };
     if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, batch.context))
         return failed;
     if (error failed = scope.enter(batch.context.wanted, batch.context.current)) return failed;

@@ -47,6 +47,16 @@ error device_contexts::get(int device, CUcontext &context) noexcept {
     return {};
 }
 
+bool device_contexts::exists(int device) const noexcept {
+    CUcontext used = nullptr;
+    if (is_in_use(device, used)) return true;
+    unsigned flags = 0;
+    int is_active = 0;
+    const status_code status =
+        call_optional(cu_.cuDevicePrimaryCtxGetState, devices_[device].handle, &flags, &is_active);
+    return status == FERRY_SUCCESS && is_active;
+}
+
 error device_contexts::get_any(CUcontext &context) noexcept {
     if (call_result result = cu_.cuCtxGetCurrent(&context)) return to_error(result);
     if (context) return {};

@@ -36,6 +36,8 @@ public:
         context = slots_[device].in_use.load(std::memory_order_acquire);
         return context != nullptr;
     }
+    // Whether get() would return a context that exists already, which takes microseconds.
+    [[gnu::cold]] bool exists(int device) const noexcept;
     // Null selects the primary context again.
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` for every device for which it was adopted.

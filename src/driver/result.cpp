@@ -113,8 +113,8 @@ const char *status_text(std::int32_t status) noexcept {
 }
 
 std::uint32_t status_traits(std::int32_t status) noexcept {
-    if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_LIMIT || status == FERRY_ERROR_IN_USE ||
-        status == FERRY_ERROR_NOT_READY)
+    if (status == FERRY_ERROR_OUT_OF_MEMORY || status == FERRY_ERROR_LIMIT || status == FERRY_ERROR_WOULD_BLOCK ||
+        status == FERRY_ERROR_IN_USE || status == FERRY_ERROR_NOT_READY)
         return FERRY_STATUS_RETRY;
     return is_driver_status(status) ? find_status(status).traits : 0;
 }

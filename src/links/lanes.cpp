@@ -34,7 +34,7 @@ bool lane_set::is_done(const lane &one) const noexcept {
     return !one.is_used || cu_.cuEventQuery(one.last) != CUDA_ERROR_NOT_READY;
 }
 
-error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, lane *&taken) noexcept {
+error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, bool may_make, lane *&taken) noexcept {
     taken = nullptr;
     const relaxed_capture_mode relaxed(cu_); // queries and creation would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
@@ -42,7 +42,7 @@ error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, 
     unsigned at_work = 0;
     lane *unmade = nullptr;
     taken = find(here, user, as_helper, at_work, unmade);
-    if (!taken && at_work < max_at_work) taken = unmade ? unmade : add();
+    if (!taken && may_make && at_work < max_at_work) taken = unmade ? unmade : add();
     if (unmade && unmade != taken) release(*unmade);
     if (!taken) return {.status = FERRY_ERROR_LIMIT};
     taken->user = user;

@@ -63,8 +63,9 @@ public:
     // Takes a lane of the current context `context` for a copy on the stream `user`. The lane's earlier work is
     // complete or belongs to the same stream, so that independent streams of the program never wait for each other.
     // Returns FERRY_ERROR_LIMIT while the maximum number of lanes of the context is in use.
-    // `as_helper`: the lane's work may follow work of helpers, which may be late.
-    error take(CUcontext context, const stream_key &user, bool as_helper, lane *&taken) noexcept;
+    // `as_helper`: the lane's work may follow work of helpers, which may be late. Without `may_make`, also returns
+    // FERRY_ERROR_LIMIT if a lane must be created.
+    error take(CUcontext context, const stream_key &user, bool as_helper, bool may_make, lane *&taken) noexcept;
     static void release(lane &taken) noexcept {
         taken.user_number.store(0, std::memory_order_relaxed);
         taken.user_in.store(nullptr, std::memory_order_relaxed);
@@ -129,8 +130,8 @@ public:
     taken_lane(const taken_lane &) = delete;
     taken_lane &operator=(const taken_lane &) = delete;
 
-    error take(CUcontext context, const stream_key &user, bool as_helper = false) noexcept {
-        return lanes_.take(context, user, as_helper, lane_);
+    error take(CUcontext context, const stream_key &user, bool as_helper = false, bool may_make = true) noexcept {
+        return lanes_.take(context, user, as_helper, may_make, lane_);
     }
     lane *operator->() const noexcept { return lane_; }
     lane &operator*() const noexcept { return *lane_; }

@@ -276,9 +276,9 @@ namespace {
 class link_run {
 public:
     link_run(const driver_table &cu, kernel_set &kernels, lane_set &lanes, const shape &shape, const link_ways &ways,
-             std::uint32_t blocks, CUstream stream, link_record &record) noexcept
-        : cu_(cu), kernels_(kernels), lanes_(lanes), shape_(shape), ways_(ways), blocks_(blocks), stream_(stream),
-          record_(record) {}
+             std::uint32_t blocks, bool may_make, CUstream stream, link_record &record) noexcept
+        : cu_(cu), kernels_(kernels), lanes_(lanes), shape_(shape), ways_(ways), blocks_(blocks), may_make_(may_make),
+          stream_(stream), record_(record) {}
 
     void cut(bool may_use_engine, std::uint64_t patience) noexcept {
         given_.counters = record_.counters;
@@ -340,7 +340,7 @@ private:
     void call_helper(unsigned link, const stream_key &user) noexcept {
         context_scope scope(cu_);
         taken_lane lane(lanes_);
-        if (scope.enter(ways_.all[link].context) || lane.take(ways_.all[link].context, user, true) ||
+        if (scope.enter(ways_.all[link].context) || lane.take(ways_.all[link].context, user, true, may_make_) ||
             cu_.cuStreamWaitEvent(lane->stream, record_.start, 0))
             return;
         static_cast<void>(launch(link, of_helper_, lane->stream));
@@ -353,6 +353,7 @@ private:
     const shape &shape_;
     const link_ways &ways_;
     const std::uint32_t blocks_;
+    const bool may_make_;
     const CUstream stream_;
     link_record &record_;
     gpu::link_parameters given_ = {};
@@ -363,10 +364,10 @@ private:
 } // namespace
 
 error link_helpers::run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
-                        CUstream stream) noexcept {
+                        bool may_make, CUstream stream) noexcept {
     link_record *const record = take_record(ways.all[0].device);
     if (!record) return {.status = FERRY_ERROR_LIMIT};
-    link_run copy(cu_, kernels_, lanes_, shape, ways, blocks, stream, *record);
+    link_run copy(cu_, kernels_, lanes_, shape, ways, blocks, may_make, stream, *record);
     copy.cut(may_use_engine, patience);
     const error failed = copy.run();
     record->is_taken.store(false, std::memory_order_release);

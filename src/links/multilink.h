@@ -81,8 +81,9 @@ public:
 
     // Finds the links that a copy can use in the current context `context` of `device`.
     error find_ways(const shape &shape, int device, CUcontext context, link_ways &found) noexcept;
-    // Enqueues the copy. If it returns FERRY_ERROR_LIMIT or runs out of memory, nothing was enqueued.
-    error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine,
+    // Enqueues the copy. If it returns FERRY_ERROR_LIMIT or runs out of memory, nothing was enqueued. Without
+    // `may_make`, helpers for which a lane must be created do not help.
+    error run(const shape &shape, const link_ways &ways, std::uint32_t blocks, bool may_use_engine, bool may_make,
               CUstream stream) noexcept;
 
     // Waits for all work that accesses the counters in the context, which is about to end.

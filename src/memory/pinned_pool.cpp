@@ -31,23 +31,31 @@ error pinned_pool::make_room(int block_class, pool_lock &held, pinned_block *&fo
     if ((found = slabs_.take_ready(block_class))) return {};
     const std::uint64_t left = slabs_.room(); // may differ from an earlier value because of other threads
     if (needed <= left) return {};
-    if (needed - left > slabs_.ready_bytes()) return at_limit;
+    // A release waits for the device, so the instance's own pools avoid it.
+    const bool can_release = needed - left <= slabs_.ready_bytes();
+    if (use_ == use::of_instance || !can_release)
+        if ((found = slabs_.take_ready_or_larger(block_class))) return {};
+    if (!can_release) return at_limit;
     if (error failed = slabs_.release(needed - left, held)) return failed;
     return needed <= slabs_.room() ? ok : at_limit; // other threads may have used the space first
 }
 
-error pinned_pool::find_or_grow(int block_class, pool_lock &held, pinned_block *&found) noexcept {
+error pinned_pool::find_or_grow(int block_class, bool may_grow, pool_lock &held, pinned_block *&found) noexcept {
     for (unsigned turns = std::min(waits_.count_streams(block_class), max_turns); turns > 0;) {
         if (!(found = waits_.find_completed(block_class, turns, held))) continue;
         if (!slabs_.is_outdated(*found->home)) return {};
         slabs_.make_ready(*found);
     }
     if ((found = slabs_.take_ready(block_class))) return {};
+    if (!may_grow) {
+        waits_.collect(held);
+        return (found = slabs_.take_ready_or_larger(block_class)) ? ok : at_limit;
+    }
     if (error failed = make_room(block_class, held, found)) return failed;
     return found ? ok : slabs_.grow(block_class, held, found);
 }
 
-error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept {
+error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, bool may_grow, void *&address) noexcept {
     if (size > largest_block) return to_error(CUDA_ERROR_OUT_OF_MEMORY);
     const int block_class = block_class_of(size);
     {
@@ -61,7 +69,7 @@ error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, void 
     if (!relaxed.entered()) return relaxed.why();
     pool_lock held(mutex_);
     pinned_block *found = nullptr;
-    if (error failed = find_or_grow(block_class, held, found)) {
+    if (error failed = find_or_grow(block_class, may_grow, held, found)) {
         block_wait *const oldest = use ? waits_.oldest(block_class) : nullptr;
         if (!oldest) return failed;
         if (error not_ordered = waits_.take_behind(*oldest, use->stream, held, found)) return not_ordered;
@@ -74,7 +82,12 @@ error pinned_pool::allocate_on(CUstream stream, std::uint64_t size, void *&addre
     context_scope scope(cu_);
     stream_use use = {};
     if (error failed = waits_.enter_stream(stream, scope, use)) return failed;
-    return allocate_for(&use, size, address);
+    return allocate_for(&use, size, true, address);
+}
+
+bool pinned_pool::has_block(std::uint64_t size) noexcept {
+    void *found = nullptr;
+    return !allocate(size, found, false) && !free(found);
 }
 
 // ---- Release

@@ -23,7 +23,12 @@ public:
         : cu_(cu), use_(by), slabs_(cu, contexts, pinned, memory, request, device, limit, by == use::of_instance),
           waits_(cu, contexts, memory, slabs_) {}
 
-    error allocate(std::uint64_t size, void *&address) noexcept { return allocate_for(nullptr, size, address); }
+    // Without `may_grow`, returns FERRY_ERROR_LIMIT instead of pinning or releasing memory, which may wait.
+    error allocate(std::uint64_t size, void *&address, bool may_grow = true) noexcept {
+        return allocate_for(nullptr, size, may_grow, address);
+    }
+    // Whether a block of this size can be allocated now without growth.
+    bool has_block(std::uint64_t size) noexcept;
     error allocate_on(CUstream stream, std::uint64_t size, void *&address) noexcept;
     error free(void *address) noexcept;
     error free_on(CUstream stream, void *address) noexcept;
@@ -39,10 +44,12 @@ public:
     [[gnu::cold]] error check_unused(std::uint64_t &held_bytes) noexcept;
 
 private:
-    error allocate_for(const stream_use *use, std::uint64_t size, void *&address) noexcept; // null: for the host
+    // Null: for the host.
+    error allocate_for(const stream_use *use, std::uint64_t size, bool may_grow, void *&address) noexcept;
     void *hand_out(pinned_block &one) noexcept;
-    // Finds a block that can be used without waiting: a completed block, or else a block of a new slab.
-    error find_or_grow(int block_class, pool_lock &held, pinned_block *&found) noexcept;
+    // Finds a block that can be used without waiting: a completed block, or else a block of a new slab, or else a larger
+    // completed block.
+    error find_or_grow(int block_class, bool may_grow, pool_lock &held, pinned_block *&found) noexcept;
     // Makes space for a slab below the limit, or finds a block that has become ready in the meantime.
     [[gnu::cold]] error make_room(int block_class, pool_lock &held, pinned_block *&found) noexcept;
     // Locks the mutex and makes all completed blocks ready.

@@ -78,6 +78,13 @@ void pinned_slabs::insert(pinned_slab &made) noexcept {
     of.held += made.size;
 }
 
+pinned_block *pinned_slabs::take_ready_or_larger(int block_class) noexcept {
+    pinned_block *taken = nullptr;
+    while (!taken && block_class < block_class_count)
+        taken = take_ready(block_class++);
+    return taken;
+}
+
 error pinned_slabs::grow(int block_class, pool_lock &held, pinned_block *&taken) noexcept {
     const class_slabs &of = classes_[block_class];
     const std::uint64_t block_size = block_class_size(block_class);

@@ -59,6 +59,7 @@ public:
           limit_(limit), follows_contexts_(follows_contexts), slabs_(memory) {}
 
     pinned_block *take_ready(int block_class) noexcept; // null if no block is ready
+    pinned_block *take_ready_or_larger(int block_class) noexcept;
     void make_ready(pinned_block &one) noexcept;
     bool is_outdated(const pinned_slab &one) const noexcept {
         return follows_contexts_ && one.context_changes != contexts_.changes();

@@ -93,7 +93,7 @@ error refuse_device(const shape_end &end, int context_device) noexcept {
 
 error refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_plan &plan) noexcept {
     const shape_end &end = shape.destination;
-    if (facts.preferences.forced == route_kind::kernel) return refuse_route(plan.refused);
+    if (facts.preferences.forced == route_kind::kernel || is_wait(plan.refused)) return refuse_route(plan.refused);
     if (plan.refused == obstacle::pageable && is_host(end.kind))
         return refuse_value(FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, end.span.first);
     if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))

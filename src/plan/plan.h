@@ -10,11 +10,14 @@ namespace ferry {
 
 enum class copy_form : std::uint8_t { synchronous, asynchronous };
 
-// The error for a forced route that cannot serve.
+// Whether the call could serve, but would wait, which the caller forbids.
+constexpr bool is_wait(obstacle why) noexcept { return why == obstacle::waits || why == obstacle::not_prepared; }
+
+// The error for a copy that the routes that the caller allows cannot serve.
 constexpr error refuse_route(obstacle why) noexcept {
-    return {FERRY_ERROR_ROUTE,
+    return {is_wait(why) ? FERRY_ERROR_WOULD_BLOCK : FERRY_ERROR_ROUTE,
             FERRY_SIDE_OPTIONS,
-            FERRY_FIELD_ROUTE,
+            is_wait(why) ? std::int16_t{FERRY_FIELD_FLAGS} : std::int16_t{FERRY_FIELD_ROUTE},
             numbers::obstacle,
             0,
             static_cast<std::uint64_t>(why)};
@@ -31,6 +34,7 @@ struct copy_preferences {
     bool over_links = false; // a large copy may use the links of other devices
     source_order order = source_order::any;
     bool written = false;         // an asynchronous call returns only after a pageable destination is complete
+    bool no_wait = false;         // a call that would wait is refused
     std::uint16_t max_blocks = 0; // maximum, each on one SM at most; 0: the fastest number
 
     // Whether an asynchronous call returns only after it has read a pageable source.
@@ -39,9 +43,10 @@ struct copy_preferences {
     bool is_awaited(bool to_device) const noexcept { return to_device ? is_source_read() : written; }
     bool any() const noexcept {
         return forced != route_kind::none || no_kernels || is_urgent || over_links || is_source_read() || written ||
-               max_blocks;
+               no_wait || max_blocks;
     }
-    // Outside of graphs, ferry rejects only copies whose route is forced. The driver route serves all copies.
+    // Outside of graphs, ferry rejects only copies whose route is forced, or that would wait although they must not. The
+    // driver route serves all other copies.
     bool may_be_refused() const noexcept { return forced != route_kind::none && forced != route_kind::driver; }
 };
 

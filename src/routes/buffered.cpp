@@ -12,7 +12,8 @@ namespace {
 obstacle why_not_buffered(const copy_question &copy) noexcept {
     const call_facts &call = copy.facts.call;
     const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call);
-    if (!is_read || call.is_stream_idle) return obstacle::not_pageable;
+    if (!is_read) return obstacle::not_pageable;
+    if (call.is_stream_idle && !call.preferences.no_wait) return obstacle::not_pageable; // the driver is faster
     return copy.shape.bytes() <= max_small_copy ? obstacle::none : obstacle::no_route;
 }
 
@@ -29,7 +30,7 @@ void pack_rows(const shape &shape, std::byte *packed) noexcept {
 error run_buffered(machine &machine, const copy_step &step, const copy_site &site, staged_progress *) noexcept {
     const std::uint64_t bytes = step.shape.bytes();
     void *block = nullptr;
-    if (error failed = machine.read_buffers.allocate(bytes, block)) return failed;
+    if (error failed = machine.read_buffers.allocate(bytes, block, !step.call.preferences.no_wait)) return failed;
     pack_rows(step.shape, static_cast<std::byte *>(block));
     shape packed = step.shape;
     const auto first = reinterpret_cast<std::uintptr_t>(block);
@@ -58,8 +59,10 @@ const route buffered_route = {
         },
     // The driver rejects unreadable memory.
     .prepare =
-        [](machine &machine, const shape &shape, plan_facts &) noexcept {
-            return is_readable(machine, shape.source.span) ? obstacle::none : obstacle::pageable;
+        [](machine &machine, const shape &shape, plan_facts &facts) noexcept {
+            if (!is_readable(machine, shape.source.span)) return obstacle::pageable;
+            const bool has_block = !facts.call.preferences.no_wait || machine.read_buffers.has_block(shape.bytes());
+            return has_block ? obstacle::none : obstacle::not_prepared;
         },
     .call_name = [](const copy_step &step) noexcept { return driver_call_name(step.plan, step.call.form); },
 };

@@ -91,6 +91,26 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
     return source == memory_kind::pageable ? blocking::until_staged : blocking::no;
 }
 
+blocking blocking_of(const shape &shape, const call_facts &call, const copy_plan &plan, memory_kind source,
+                     memory_kind destination) noexcept {
+    if (call.form == copy_form::synchronous) return blocking::until_done;
+    if (call.has_command_room && plan.route == route_kind::driver) return blocking::no;
+    if (plan.route == route_kind::driver)
+        return plan.wait_in_the_call ? blocking::until_done : blocking_of(source, destination, call.form);
+    if (!plan.wait_in_the_call) return blocking::no;
+    return shape.destination.kind == memory_kind::pageable ? blocking::until_done : blocking::until_staged;
+}
+
+// A graph waits when it runs. On an idle stream, the driver's commands have room for the bytes that they contain.
+bool waits(const shape &shape, const call_facts &call, const copy_plan &plan) noexcept {
+    const bool by_driver = plan.route == route_kind::driver;
+    if (call.form == copy_form::asynchronous && by_driver &&
+        (call.is_captured || (call.is_stream_idle && is_sent_with_commands(shape))))
+        return false;
+    return plan.wait_before ||
+           blocking_of(shape, call, plan, shape.source.kind, shape.destination.kind) != blocking::no;
+}
+
 namespace {
 
 prediction predict_driver(const copy_question &copy) noexcept {

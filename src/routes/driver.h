@@ -10,6 +10,12 @@ namespace ferry {
 // observed. It must be known whether host memory is pageable.
 enum class blocking { no, until_staged, until_done };
 blocking blocking_of(memory_kind source, memory_kind destination, copy_form form) noexcept;
+// The same for a copy on any route. `source` and `destination` are the kinds of memory that the driver reports.
+blocking blocking_of(const shape &shape, const call_facts &call, const copy_plan &plan, memory_kind source,
+                     memory_kind destination) noexcept;
+
+// Whether the call would wait for work of a stream, which FERRY_COPY_NO_WAIT forbids.
+[[gnu::cold]] bool waits(const shape &shape, const call_facts &call, const copy_plan &plan) noexcept;
 
 // Makes a context current in which a graph accepts the driver's call. Graphs do not support the calls that name
 // contexts. They support the plain calls, which can use all memory except pool memory: plain calls check pool memory

@@ -31,6 +31,20 @@ inline error know_kind(const driver_table &cu, const shape_end &end, resolved_pl
 // their context's device.
 [[gnu::cold, gnu::noinline]] error look_up_pool_ends(machine &machine, int context_device, shape &shape) noexcept;
 
+// Returns FERRY_ERROR_WOULD_BLOCK if the context for `device` does not exist yet, and the caller must not wait until it
+// is created.
+inline error require_context(const device_contexts &contexts, const copy_preferences &wanted, int device) noexcept {
+    return wanted.no_wait && !contexts.exists(device) ? refuse_route(obstacle::not_prepared) : ok;
+}
+// The same for the devices of both ends.
+inline error require_contexts(const device_contexts &contexts, const copy_preferences &wanted,
+                              const shape &shape) noexcept {
+    for (const shape_end *const end : {&shape.source, &shape.destination})
+        if (end->device >= 0)
+            if (error failed = require_context(contexts, wanted, end->device)) return failed;
+    return {};
+}
+
 // Finds the context of each end. An end on the device of the copy's context has that context. Host memory has the
 // context of the other end.
 error find_contexts(machine &machine, const shape &shape, int context_device, end_contexts &contexts) noexcept;

@@ -91,8 +91,9 @@ error run_multilink(machine &machine, const copy_step &step, const copy_site &si
     link_ways ways;
     if (error failed = find_ways(machine, step.shape, step.call.context_device, site.context, ways)) return failed;
     if (ways.count < 2) return {.status = FERRY_ERROR_LIMIT}; // the helpers have changed
-    const error failed =
-        machine.links.run(step.shape, ways, step.plan.blocks, !step.call.preferences.is_urgent, site.stream);
+    const copy_preferences &preferences = step.call.preferences;
+    const error failed = machine.links.run(step.shape, ways, step.plan.blocks, !preferences.is_urgent,
+                                           !preferences.no_wait, site.stream);
     if (!step.plan.synchronise_after) return failed;
     const error passed = wait_for_legacy_stream(machine.cu); // also for parts before a failure
     return failed ? failed : passed;

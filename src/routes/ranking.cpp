@@ -1,5 +1,7 @@
 #include "routes/ranking.h"
 
+#include "routes/driver.h"
+
 namespace ferry {
 
 namespace {
@@ -58,40 +60,38 @@ copy_plan plan_by(const ranked_route &route, const copy_question &copy) noexcept
 ranked_routes rank_routes(const copy_question &copy) noexcept {
     ranked_routes ranked;
     const call_facts &call = copy.facts.call;
+    const auto why_not = [&](const route &by) noexcept {
+        const obstacle why = by.why_not(copy);
+        if (!call.preferences.no_wait || is_obstacle(why)) return why;
+        return waits(copy.shape, call, plan_by({&by, FERRY_REASON_NONE}, copy)) ? obstacle::waits : obstacle::none;
+    };
     if (call.preferences.forced != route_kind::none) {
         const route *const forced = find_route(call.preferences.forced);
-        ranked.refused = forced ? forced->why_not(copy) : obstacle::no_route;
+        ranked.refused = forced ? why_not(*forced) : obstacle::no_route;
         return is_obstacle(ranked.refused) ? ranked : ranked.add(*forced, FERRY_REASON_FORCED);
     }
     if (call.has_command_room) return ranked.add(driver_route, FERRY_REASON_SOURCE_ORDER);
+    const obstacle why_not_driver = why_not(driver_route);
     bool is_only = true;
     for (const route *const by : all_routes) {
-        if (by == &driver_route || is_obstacle(by->why_not(copy))) continue;
+        if (by == &driver_route || is_obstacle(why_not(*by))) continue;
         is_only = false;
         preference wish;
         if (by->prefer)
             wish = by->prefer(copy);
         else if (!is_obstacle(copy.why_not_predicted()) && copy.is_faster(*by))
             wish = {true, FERRY_REASON_PREDICTED};
+        if (!wish.is_taken && is_obstacle(why_not_driver)) wish = {true, FERRY_REASON_NO_WAIT};
         if (wish.is_taken) ranked.add(*by, wish.reason);
         if (wish.is_taken && by->is_final) return ranked;
+    }
+    if (is_obstacle(why_not_driver)) {
+        if (ranked.count == 0) ranked.refused = why_not_driver;
+        return ranked;
     }
     return ranked.add(driver_route, is_only                           ? FERRY_REASON_ONLY
                                     : needs_no_choice(copy.shape, {}) ? FERRY_REASON_LINE
                                                                       : FERRY_REASON_PREDICTED);
-}
-
-copy_plan plan_prepared(const ranked_routes &ranked, const copy_question &copy, obstacle why_not_first,
-                        bool has_views) noexcept {
-    obstacle why_not = obstacle::none;
-    for (int i = 0; i < ranked.count; ++i) {
-        const route &by = *ranked.all[i].by;
-        if (by.needs_views && !has_views) continue;
-        why_not = by.why_not(copy);
-        if (i == 0 && !is_obstacle(why_not)) why_not = why_not_first;
-        if (!is_obstacle(why_not)) return plan_by(ranked.all[i], copy);
-    }
-    return refuse_plan(why_not);
 }
 
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept {

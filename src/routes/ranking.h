@@ -6,7 +6,8 @@
 namespace ferry {
 
 // The routes that may serve, the preferred route first. The driver route is the last, and always in the list unless the
-// caller forces another route. If a forced route cannot serve, the list is empty and `refused` states why.
+// caller forces another route, or forbids to wait and the driver would. If no route can serve, the list is empty and
+// `refused` states why.
 struct ranked_route {
     const route *by;
     std::uint8_t reason;
@@ -25,12 +26,6 @@ struct ranked_routes {
 
 // Returns the plan of a route that can serve.
 copy_plan plan_by(const ranked_route &route, const copy_question &copy) noexcept;
-
-// Returns the plan of the first route that can serve now that the first route is prepared. `why_not_first` is why that
-// failed. Without views, routes that need views cannot serve. If no route can serve, the plan is refused, which happens
-// only if the caller forces a route.
-copy_plan plan_prepared(const ranked_routes &ranked, const copy_question &copy, obstacle why_not_first,
-                        bool has_views) noexcept;
 
 // Returns the plan of a copy whose facts are all known.
 copy_plan plan_copy(const shape &shape, const plan_facts &facts) noexcept;

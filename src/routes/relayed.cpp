@@ -109,13 +109,14 @@ private:
         if (error failed = take(from_, site_.source, user)) return failed;
         if (error failed = take(to_, site_.destination, user)) return failed;
         if (site_.context != site_.source && site_.context != site_.destination)
-            if (error failed = own_.take(site_.context, user)) return failed;
+            if (error failed = own_.take(site_.context, user, false, site_.may_make)) return failed;
+        if (!to_->memory && !site_.may_make) return {.status = FERRY_ERROR_LIMIT};
         return lanes_.provide_slots(*to_, site_.destination_device);
     }
     error take(taken_lane &lane, CUcontext context, const stream_key &user) noexcept {
         context_scope scope(cu_);
         if (error failed = scope.enter(context)) return failed;
-        return lane.take(context, user);
+        return lane.take(context, user, false, site_.may_make);
     }
     lane &lane_of_caller() const noexcept {
         return site_.context == site_.source ? *from_ : site_.context == site_.destination ? *to_ : *own_;
@@ -159,8 +160,12 @@ error run_relayed(machine &machine, const copy_step &step, const copy_site &site
     const int context_device = step.call.context_device;
     end_contexts contexts = {site.context, site.context};
     if (error failed = find_contexts(machine, step.shape, context_device, contexts)) return failed;
-    const relay_site relay = {site.context, site.stream, contexts.source, contexts.destination,
-                              device_of(step.shape.destination, context_device)};
+    const relay_site relay = {site.context,
+                              site.stream,
+                              contexts.source,
+                              contexts.destination,
+                              device_of(step.shape.destination, context_device),
+                              !step.call.preferences.no_wait};
     const error failed = run_relay(machine.cu, machine.lanes, step.shape, relay);
     if (!step.plan.synchronise_after) return failed;
     // Also for parts before a failure.

@@ -169,9 +169,11 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
 // accessed such memory would end the process.
 obstacle prepare_staged(machine &machine, const shape &shape, plan_facts &facts) noexcept {
     const bool is_touchable = !is_pageable(shape) || is_readable(machine, host_end(shape).span);
+    const bool may_wait = !facts.call.preferences.no_wait;
     const bool is_ready =
-        facts.call.form != copy_form::asynchronous || is_ready_to_stage(machine, facts.call.context_device);
-    if (!is_touchable || !is_ready) facts.staging.why_not = obstacle::no_staging;
+        facts.call.form != copy_form::asynchronous || is_ready_to_stage(machine, facts.call.context_device, may_wait);
+    if (!is_touchable || !is_ready)
+        facts.staging.why_not = is_touchable && !may_wait ? obstacle::not_prepared : obstacle::no_staging;
     return facts.staging.why_not;
 }
 
@@ -235,12 +237,14 @@ void helpers_of_copy::take(const copy_step &step, const copy_site &site) noexcep
     link_ways ways;
     stream_key user;
     const shape &shape = step.shape;
+    const bool may_make = !step.call.preferences.no_wait;
     if (machine_.links.find_ways(shape, step.call.context_device, site.context, ways) || ways.count < 2) return;
-    if (name_stream(machine_.cu, site.context, site.stream, user) || own_.take(site.context, user)) return;
+    if (name_stream(machine_.cu, site.context, site.stream, user) || own_.take(site.context, user, false, may_make))
+        return;
     for (unsigned link = 1; link < ways.count && count_ < max_staged_helpers; ++link) {
         const link_way &way = ways.all[link];
         context_scope scope(machine_.cu);
-        if (scope.enter(way.context) || lanes_[count_].take(way.context, user, true)) continue;
+        if (scope.enter(way.context) || lanes_[count_].take(way.context, user, true, may_make)) continue;
         const CUstream behind = lanes_[count_]->stream;
         if (machine_.lanes.join(*own_, site.stream, behind)) return;
         helpers_[count_] = {way.context, behind, is_host(shape.source.kind) ? way.destination : way.source, way.device};
@@ -275,6 +279,7 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
                               .caller_helps = plan.synchronise_after || plan.wait_in_the_call,
                               .is_stream_idle = call.is_stream_idle,
                               .must_start_soon = how.must_start_soon,
+                              .may_wait = !call.preferences.no_wait,
                               .device_end = &device_end(shape),
                               .helpers = how.helpers,
                               .helper_count = how.by_copies ? 0 : how.helper_count,
@@ -302,7 +307,7 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
     if (!plan.by_copies) {
         const bool is_first_on_stream =
             call.form == copy_form::synchronous ? is_idle(machine.cu, site.stream, true) : call.is_stream_idle;
-        const bool must_start_soon = is_first_on_stream && plan.may_be_by_copies;
+        const bool must_start_soon = is_first_on_stream && plan.may_be_by_copies && !call.preferences.no_wait;
         const error failed = run(false, must_start_soon);
         is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
         if (!is_late) return failed;
@@ -336,7 +341,10 @@ error run_staged_broadcast(machine &machine, const copy_step &step, const copy_s
                           nullptr);
 }
 
-bool is_ready_to_stage(machine &machine, int device) noexcept { return !make_ready_to_stage(machine, device); }
+bool is_ready_to_stage(machine &machine, int device, bool may_wait) noexcept {
+    if (!may_wait) return machine.is_staging_ready[device].load(std::memory_order_acquire);
+    return !make_ready_to_stage(machine, device);
+}
 
 error make_ready_to_stage(machine &machine, int device) noexcept {
     std::atomic<bool> &is_ready = machine.is_staging_ready[device];

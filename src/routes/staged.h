@@ -9,9 +9,10 @@ namespace ferry {
 // A prepared batch that is staged by copy-engine copies may nevertheless be captured.
 inline bool can_be_in_graph(const copy_plan &plan) noexcept { return !plan.by_copies || plan.blocks != 0; }
 
-// Provides the resources of an asynchronous staged copy on the device. A context of the device must be current.
+// Provides the resources of an asynchronous staged copy on the device. A context of the device must be current. Without
+// `may_wait`, only reports whether the resources are there.
 error make_ready_to_stage(machine &machine, int device) noexcept;
-bool is_ready_to_stage(machine &machine, int device) noexcept;
+bool is_ready_to_stage(machine &machine, int device, bool may_wait = true) noexcept;
 
 // Stages a contiguous copy to several devices, over the links of some of them: see ferry::staged_copy. The plan's route
 // must be staging. If it returns FERRY_ERROR_LIMIT or runs out of memory, nothing was enqueued, and another route may

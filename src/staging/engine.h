@@ -77,6 +77,7 @@ struct staged_copy {
     bool is_stream_idle = false; // the stream's earlier work is known to be complete
     // If other kernels occupy all SMs, enqueue() returns FERRY_ERROR_LIMIT and enqueues nothing.
     bool must_start_soon = false;
+    bool may_wait = true; // otherwise, enqueue() returns FERRY_ERROR_LIMIT if anything must be allocated or started
     const shape_end *device_end = nullptr;  // for a copy-engine launch: see staged_box
     const staged_helper *helpers = nullptr; // only for a box of linear memory with a kernel
     std::uint32_t helper_count = 0;         // at most max_staged_helpers
@@ -100,6 +101,9 @@ public:
     ~staging_engine();
     staging_engine(const staging_engine &) = delete;
     staging_engine &operator=(const staging_engine &) = delete;
+
+    // Whether a staged copy can be enqueued without allocating records for it.
+    bool has_launches() noexcept { return scheduler_.has_unused(); }
 
     // Must be called first.
     void set_up(const staged_options &options) noexcept;

@@ -107,6 +107,7 @@ error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&o
     const bool needs_threads = !copy.caller_helps;
     of = buffers_[copy.device].load(std::memory_order_acquire);
     while (!of || (needs_threads && !threads_.can_serve()) || !scheduler_.retain_lots(of->buffers)) {
+        if (!copy.may_wait) return {.status = FERRY_ERROR_LIMIT};
         if (error failed = provide(copy.device, needs_threads)) return failed;
         of = buffers_[copy.device].load(std::memory_order_acquire);
     }
@@ -114,7 +115,8 @@ error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&o
         of->links = copy.links(); // of two concurrent copies, the second may set the value, until a third copy
         of->wants_more = true;
     }
-    if (!options_.submit && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+    const bool may_add = !options_.submit && copy.may_wait;
+    if (may_add && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
         add_other_slots(*of);
         mutex_.unlock();
     }
@@ -123,6 +125,7 @@ error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&o
 
 error staging_engine::take_launches(const staged_copy &copy, std::uint64_t count, staging_launch *&taken) noexcept {
     while (!(taken = scheduler_.take(count, copy.is_captured, static_cast<bool>(copy.pieces)))) {
+        if (!copy.may_wait) return {.status = FERRY_ERROR_LIMIT};
         const std::lock_guard lock(mutex_);
         if (error failed = add_launches(copy.device)) return failed;
     }

@@ -45,6 +45,12 @@ staging_launch *staging_scheduler::take(std::uint64_t count, bool is_captured, b
     return taken;
 }
 
+bool staging_scheduler::has_unused() noexcept {
+    const lock held = acquire();
+    recycle();
+    return launches_.count(launch_state::unused) != 0;
+}
+
 void staging_scheduler::recycle() noexcept {
     launches_.for_each({launch_state::leaving}, [&](staging_launch &launch) noexcept {
         if (!has_left(launch)) return;

@@ -60,6 +60,7 @@ public:
     // Takes `count` launches from the free list, for a stream or for a graph, and links them by `next_of_copy`. Returns
     // null if fewer are left.
     // `have_lists`: prefers launches that keep memory for a list of pieces. Otherwise prefers those without.
+    bool has_unused() noexcept; // whether take() can succeed
     staging_launch *take(std::uint64_t count, bool is_captured, bool have_lists) noexcept;
     // Releases a launch whose kernel was not launched. `will_be_announced`: its host function was enqueued
     // nevertheless, and will announce the launch or has already done so.

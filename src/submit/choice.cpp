@@ -51,7 +51,8 @@ error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stre
     const auto ask = [&]() noexcept { return is_idle(instance.cu, stream, legacy_counts); };
     call.is_stream_idle = ask();
     const bool is_next_read_early = is_read_early(shape, call) || may_be_read_early(shape, call);
-    if (!call.is_stream_idle && is_small_upload(shape) && (may_go || !is_next_read_early))
+    const bool may_spin = !call.preferences.no_wait && (may_go || !is_next_read_early);
+    if (!call.is_stream_idle && is_small_upload(shape) && may_spin)
         call.is_stream_idle = is_idle_soon(instance.uploads, on, instance.report.driver == FERRY_DRIVER_SOFTWARE, ask);
     return {};
 }
@@ -123,18 +124,28 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
 
 namespace {
 
-// Looks up both ends for kernels if the first route needs that, prepares the first route, and chooses the first route
-// that can serve. The first route in the list must not be the driver route.
+// Chooses the first route that can serve after both ends have been looked up for kernels, if the route needs that, and
+// after the route has been prepared.
 error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, const ranked_routes &ranked,
                          const copy_question &copy, plan_facts &facts, copy_step &step) noexcept {
-    const route &first = *ranked.all[0].by;
-    if (first.needs_views) {
-        if (!facts.call.preferences.no_kernels && instance.kernels.load_into(context))
-            facts.kernels.why_not = obstacle::not_loaded;
-        if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
+    bool are_looked_up = false;
+    obstacle why_not = obstacle::none;
+    for (int i = 0; i < ranked.count; ++i) {
+        const route &by = *ranked.all[i].by;
+        if (by.needs_views && !are_looked_up) {
+            const copy_preferences &preferences = facts.call.preferences;
+            if (!preferences.no_kernels && instance.kernels.load_into(context, !preferences.no_wait))
+                facts.kernels.why_not = preferences.no_wait ? obstacle::not_prepared : obstacle::not_loaded;
+            if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
+            are_looked_up = true;
+        }
+        why_not = by.why_not(copy);
+        if (!is_obstacle(why_not) && by.prepare) why_not = by.prepare(instance, step.shape, facts);
+        if (is_obstacle(why_not)) continue;
+        step.plan = plan_by(ranked.all[i], copy);
+        return {};
     }
-    const obstacle why_not = first.prepare ? first.prepare(instance, step.shape, facts) : obstacle::none;
-    step.plan = plan_prepared(ranked, copy, why_not, first.needs_views);
+    step.plan = refuse_plan(why_not);
     return {};
 }
 

@@ -3,6 +3,8 @@
 // that the compiler inlines it into its callers.
 #pragma once
 
+#include <algorithm>
+
 #include "routes/ends.h"
 #include "submit/choice.h"
 #include "submit/staging_setup.h"
@@ -30,8 +32,8 @@ struct prepared_copy {
                                                  const shape &shape, copy_form form, const copy_preferences &wanted,
                                                  CUstream stream, bool query_everything, resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
-    const bool need_destination =
-        form == copy_form::synchronous || may_stage(instance, wanted) || !is_source_on_device || wanted.written;
+    const bool need_destination = form == copy_form::synchronous || may_stage(instance, wanted) ||
+                                  !is_source_on_device || wanted.written || wanted.no_wait;
     const auto look_up = [&](const ferry_place &place, const shape_end &end, host_use use, bool need_kind,
                              resolved_place &resolved) noexcept {
         const resolve_options options = {.ranges = &instance.pinned.ranges(),
@@ -74,7 +76,9 @@ template <class Submit>
     const auto find_device = [&](int &device) noexcept -> error {
         const int count = instance.limits.device_count;
         if (error failed = find_device_of(instance.cu, count, copy.destination, device)) return failed;
-        return device >= 0 ? ok : find_device_of(instance.cu, count, copy.source, device);
+        if (device < 0)
+            if (error failed = find_device_of(instance.cu, count, copy.source, device)) return failed;
+        return require_context(instance.contexts, wanted, std::max(device, 0));
     };
     if (error failed = choose_context_by(instance.cu, instance.contexts, stream, find_device, choice)) return failed;
     context_scope scope(instance.cu);
@@ -94,8 +98,10 @@ template <class Submit>
     if (needs_no_choice(shape, call.preferences) && !leaves_device(shape, call.context_device)) {
         plan = plan_for_driver(shape, call);
     } else {
-        if (leaves_device(shape, call.context_device))
+        if (leaves_device(shape, call.context_device)) {
+            if (error failed = require_contexts(instance.contexts, call.preferences, shape)) return failed;
             if (error failed = look_up_pool_ends(instance, call.context_device, shape)) return failed;
+        }
         if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
         if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
     }

@@ -64,23 +64,14 @@ error print_forecasts(ferry_instance &instance, const shape &known, const prepar
     return {};
 }
 
-// How long the call blocks. `source` and `destination` are the kinds of memory that the driver reports.
-blocking blocking_of(const copy_step &step, memory_kind source, memory_kind destination) noexcept {
-    if (step.call.form == copy_form::synchronous) return blocking::until_done;
-    if (step.call.has_command_room && step.plan.route == route_kind::driver) return blocking::no;
-    if (step.plan.route == route_kind::driver)
-        return step.plan.wait_in_the_call ? blocking::until_done : blocking_of(source, destination, step.call.form);
-    if (!step.plan.wait_in_the_call) return blocking::no;
-    return step.shape.destination.kind == memory_kind::pageable ? blocking::until_done : blocking::until_staged;
-}
-
 // Adds one step to the explanation. For several steps, the explanation has the route with the highest number.
 void print_step(const ferry_instance &instance, const copy_step &step, memory_kind source, memory_kind destination,
                 ferry_explanation &found) noexcept {
     const copy_plan &plan = step.plan;
     const route &by = *find_route(plan.route);
     const bool by_driver = plan.route == route_kind::driver;
-    found.blocks = std::max(found.blocks, static_cast<std::int32_t>(blocking_of(step, source, destination)));
+    const blocking blocks = blocking_of(step.shape, step.call, plan, source, destination);
+    found.blocks = std::max(found.blocks, static_cast<std::int32_t>(blocks));
     found.synchronises |= plan.synchronise_after || plan.wait_before || (by_driver && plan.wait_in_the_call);
     const char *const name = by.call_name(step);
     const bool is_first = static_cast<std::int32_t>(plan.route) >= found.route;

@@ -2,6 +2,7 @@
 // on a default stream uses a context on the memory's device.
 #include "submit/fill.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "device/stream_order.h"
@@ -38,7 +39,8 @@ constexpr std::int32_t refused_by_driver = to_status(CUDA_ERROR_INVALID_VALUE);
     auto &[shape, end, plan, view] = step;
     plan = plan_fill(shape, facts);
     if (plan.route == route_kind::kernel) {
-        if (instance.kernels.load_into(context)) facts.kernels = obstacle::not_loaded;
+        if (instance.kernels.load_into(context, !wanted.no_wait))
+            facts.kernels = wanted.no_wait ? obstacle::not_prepared : obstacle::not_loaded;
         if (error failed = know_everything(instance.cu, shape.destination, end)) return failed;
         view = view_of(*end.facts, shape.destination.span, access::write, context, facts.context_device);
         facts.reach = view.why_not;
@@ -150,12 +152,26 @@ error run(const fill_request &request, fill_step &step, CUcontext context) noexc
     return run(request, step, facts.owner);
 }
 
+// Returns FERRY_ERROR_WOULD_BLOCK if the context that choose_context_on chooses does not exist yet.
+[[gnu::cold]] error require_context_on(ferry_instance &instance, const copy_preferences &wanted, CUstream stream,
+                                       int device) noexcept {
+    CUcontext current = nullptr;
+    int current_device = -1;
+    if (!belongs_to_current_context(stream)) return {};
+    if (call_result result = instance.cu.cuCtxGetCurrent(&current)) return to_error(result);
+    if (current)
+        if (error failed = instance.contexts.device_of_current(current, current_device)) return failed;
+    const bool is_taken = current && (device < 0 || device == current_device);
+    return is_taken ? ok : require_context(instance.contexts, wanted, std::max(device, 0));
+}
+
 error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
                      copy_form form, CUstream stream, ferry_ticket *ticket, ferry_explanation *explanation) noexcept {
     fill_step step;
     fill_shape &shape = step.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
     if (shape.width == 0) return {};
+    if (wanted.no_wait && form == copy_form::synchronous) return refuse_route(obstacle::waits);
     const resolve_options options = {.ranges = &instance.pinned.ranges(),
                                      .need_host_kind = true,
                                      .query_everything = true,
@@ -169,6 +185,8 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, cons
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (error failed = validate_fill_bounds(step.end, instance.limits, shape)) return failed;
     context_choice choice;
+    if (wanted.no_wait)
+        if (error failed = require_context_on(instance, wanted, stream, shape.destination.device)) return failed;
     if (error failed = choose_context_on(instance.cu, instance.contexts, stream, shape.destination.device, choice))
         return failed;
     context_scope scope(instance.cu);

@@ -24,6 +24,11 @@ bool falls_back(const copy_step &step, const error &failed, const staged_progres
            step.call.preferences.forced != step.plan.route;
 }
 
+// Whether the call must not wait, although it would if the driver made the copy.
+bool must_not_go_by_driver(const copy_step &step) noexcept {
+    return step.call.preferences.no_wait && waits(step.shape, step.call, by_driver(step).plan);
+}
+
 // Records which route the copy has used.
 error note_route(const ferry_instance &instance, const error &failed, route_kind route,
                  const copy_site &site) noexcept {
@@ -39,16 +44,21 @@ error note_route(const ferry_instance &instance, const error &failed, route_kind
                                                 const copy_site &site) noexcept {
     call_facts call = whole.call;
     if (error failed = look_at_stream(instance, whole.shape, site.stream, call)) return failed;
-    if (call.is_captured) {
-        const auto check = [&](const copy_step &part) noexcept { return check_capture(instance, part, site); };
+    if (call.preferences.no_wait) { // after the first part
+        call.is_stream_idle = false;
+        call.has_command_room = false;
+    }
+    if (call.is_captured || call.preferences.no_wait) {
+        const auto check = [&](const copy_step &part) noexcept { return check_step(instance, part, site); };
         if (error failed = for_each_part_step(instance, whole.shape, call, site, check)) return failed;
     }
     bool has_begun = false;
     return for_each_part_step(instance, whole.shape, call, site, [&](const copy_step &part) noexcept {
         error failed = run_step(instance, part, site);
         // A copy whose first part is enqueued must not fail because no slot is free: the driver copies the remaining
-        // parts.
-        if (has_begun && lacks_memory(failed) && part.plan.route != route_kind::driver)
+        // parts, even if it waits.
+        const bool is_short = lacks_memory(failed) || failed.status == FERRY_ERROR_WOULD_BLOCK;
+        if (has_begun && is_short && part.plan.route != route_kind::driver)
             failed = run_step(instance, by_driver(part), site);
         has_begun = true;
         call.is_source_final |= part.plan.wait_before;
@@ -74,7 +84,10 @@ error run_step(ferry_instance &instance, const copy_step &step, const copy_site 
     if (step.plan.route == route_kind::staged && !progress && is_in_parts(instance, step.shape))
         return run_in_parts(instance, step, site);
     const error failed = find_route(step.plan.route)->run(instance, step, site, progress);
-    if (falls_back(step, failed, progress)) return run_step(instance, by_driver(step), site);
+    if (falls_back(step, failed, progress) && !must_not_go_by_driver(step))
+        return run_step(instance, by_driver(step), site);
+    if (failed.status == FERRY_ERROR_LIMIT && step.call.preferences.no_wait)
+        return refuse_route(obstacle::not_prepared);
     return note_route(instance, failed, step.plan.route, site);
 }
 
@@ -84,6 +97,11 @@ error check_capture(ferry_instance &instance, const copy_step &step, const copy_
     if (step.plan.route == route_kind::buffered || step.plan.wait_in_the_call) return read_under_capture;
     context_scope trial(instance.cu);
     return goes_by_driver(step) ? enter_for_graph(instance, step.shape, step.call, site, trial) : ok;
+}
+
+error check_step(ferry_instance &instance, const copy_step &step, const copy_site &site) noexcept {
+    if (step.call.preferences.no_wait && waits(step.shape, step.call, step.plan)) return refuse_route(obstacle::waits);
+    return check_capture(instance, step, site);
 }
 
 bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {

@@ -24,6 +24,10 @@ inline copy_step by_driver(const copy_step &step) noexcept {
 [[gnu::cold, gnu::noinline]] error check_capture(ferry_instance &instance, const copy_step &step,
                                                  const copy_site &site) noexcept;
 
+// The same, and checks whether the call would wait although it must not.
+[[gnu::cold, gnu::noinline]] error check_step(ferry_instance &instance, const copy_step &step,
+                                              const copy_site &site) noexcept;
+
 // Whether the host memory is registered in part, or in several pieces. Such a copy must be split before it can be
 // staged or the driver accepts it.
 bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;

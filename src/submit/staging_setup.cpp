@@ -42,6 +42,17 @@ int niceness_of(const ferry_options &options) noexcept {
     }
 }
 
+// Pins the first blocks into which callers read sources.
+error prepare_read_buffers(ferry_instance &instance) noexcept {
+    void *blocks[4] = {};
+    error failed;
+    for (void *&block : blocks)
+        if (!failed) failed = instance.read_buffers.allocate(max_small_copy, block);
+    for (void *const block : blocks)
+        if (block) static_cast<void>(instance.read_buffers.free(block));
+    return failed;
+}
+
 } // namespace
 
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
@@ -77,7 +88,7 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
     if (error failed = instance.kernels.load_into(choice.wanted)) return failed;
     if (error failed = make_ready_to_stage(instance, device)) return failed;
     instance.staging.finish_preparing(device, choice.wanted);
-    return {};
+    return prepare_read_buffers(instance);
 }
 
 error trim_staging(ferry_instance &instance) noexcept {
@@ -85,8 +96,8 @@ error trim_staging(ferry_instance &instance) noexcept {
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     const error failed = instance.staging.trim();
-    const error kept = instance.lanes.trim();
-    return failed ? failed : kept;
+    const error of_lanes = instance.lanes.trim(), of_blocks = instance.read_buffers.trim(0);
+    return failed ? failed : of_lanes ? of_lanes : of_blocks;
 }
 
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept {

@@ -78,12 +78,13 @@ how draw_options(world &w) {
                                         promises,
                                         promises | by_staging};
     const how drawn = w.random.one_in(3) ? w.random.of(demanding) : w.random.of(usual);
-    return with_any_tag(w.random, w.random.one_in(4) ? drawn | check_overlap : drawn);
+    return with_any_tag(w.random, may_forbid_waits(w.random, w.random.one_in(4) ? drawn | check_overlap : drawn));
 }
 
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const copies &all, const how &options) {
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
+    if (would_block(w, status, error, options)) return false;
     if (status == FERRY_ERROR_ROUTE && is_forced(options) && error.index < all.size()) return false;
     w.fail("a valid batch was refused: " + describe_status(status, error));
     return false;
@@ -229,7 +230,7 @@ void launch_a_prepared_batch(world &w) {
     const std::size_t lane =
         held.is_updatable ? held.lane : w.any_lane([&](const struct lane &one) { return one.context == context; });
     const struct lane &on = w.lanes[lane];
-    const how options = draw_options(w); // of which the launch reads only the tag
+    const how options = draw_options(w); // of which the launch reads only the tag and NO_WAIT
     w.say(words_of("ferry_prepared_launch", held.copies) + "\n  on '" + on.name + "' of device " +
           std::to_string(on.device) + words_of(held.options) + ", launched with" + words_of(options));
     const std::vector<effect> effects = effects_of(held.copies);
@@ -250,6 +251,7 @@ void launch_a_prepared_batch(world &w) {
                                               on.stream, nullptr, &error);
             });
         }
+        if (would_block(w, status, error, options == how() ? held.options : options)) return;
         if (!went_well(w, status, error, {}, held.options)) return;
         w.enqueued(lane, effects);
         w.keep_ticket(made, lane, effects, 0, options == how() ? held.options : options);

@@ -15,7 +15,8 @@ namespace {
 bool went_well(world &w, std::int32_t status, std::int32_t explained, const ferry_error_info &error,
                const drawn_copy &drawn) {
     if (status == FERRY_ERROR_LIMIT && may_exceed_limits(drawn.options)) return false;
-    if (status != explained) {
+    if (would_block(w, status, error, drawn.options)) return false;
+    if (status != explained && !(status == 0 && explained == FERRY_ERROR_WOULD_BLOCK)) {
         w.fail("ferry_copy_explain returned " + std::string(ferry_status_name(explained)) + ", but the call returned " +
                describe_status(status, error));
         return false;
@@ -44,6 +45,7 @@ void add_options_of_streams(world &w, drawn_copy &drawn) {
         drawn.options |= w.random.of(guarantees);
         if (drawn.options.has(read_in_the_call)) w.wait_for(*drawn.source.in); // it may be read before earlier work
     }
+    drawn.options = may_forbid_waits(w.random, drawn.options);
 }
 
 // After the call has returned, checks what the options guarantee and what the caller has waited for according to the
@@ -91,7 +93,7 @@ void issue(world &w, const drawn_copy &drawn, std::size_t lane, bool with_ticket
     if (!went_well(w, status, said, error, drawn)) return;
     w.enqueued(lane, effects);
     check_waits(w, lane, drawn, explained);
-    if (!ticket) return;
+    if (!ticket || said != 0) return w.keep_ticket(ticket, lane, effects, bytes_of(effects), drawn.options);
     ferry_ticket_info info = {};
     info.struct_size = sizeof info;
     w.require(ferry_ticket_get_info(ticket, &info, nullptr));

@@ -18,6 +18,7 @@ buffer &any_fillable(world &w) {
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const drawn_fill &drawn) {
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == 0) return true;
+    if (would_block(w, status, error, drawn.options)) return false;
     const bool may_take_a_kernel = drawn.pattern_size > 4 || drawn.size.depth > 1;
     if (status == FERRY_ERROR_ROUTE && drawn.options.has(by_kernel)) return false;
     if (status == FERRY_ERROR_UNSUPPORTED && may_take_a_kernel) return false;
@@ -29,7 +30,8 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
 
 void fill_on_a_stream(world &w) {
     buffer &to = any_fillable(w);
-    const drawn_fill drawn = draw_fill(w.random, to);
+    drawn_fill drawn = draw_fill(w.random, to);
+    drawn.options = may_forbid_waits(w.random, drawn.options);
     const std::size_t lane = w.any_lane([&](const struct lane &one) { return is_filled_on(to, one); });
     const struct lane &on = w.lanes[lane];
     w.say(std::string("ferry_fill_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +

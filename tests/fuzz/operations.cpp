@@ -110,6 +110,17 @@ std::vector<buffer *> buffers_beside(world &of, const std::vector<buffer *> &tak
 
 bool is_forced(const how &options) { return options.fields().route != FERRY_ROUTE_AUTO; }
 
+bool would_block(world &w, std::int32_t status, const ferry_error_info &error, const how &options) {
+    if (status != FERRY_ERROR_WOULD_BLOCK || !options.has(no_wait)) return false;
+    w.expect(error.side == FERRY_SIDE_OPTIONS && error.field == FERRY_FIELD_FLAGS,
+             "the error info does not name the flags of the options");
+    w.expect(error.value == FERRY_OBSTACLE_WAITS || error.value == FERRY_OBSTACLE_NOT_PREPARED,
+             "the error info does not say why the call would wait");
+    return true;
+}
+
+how may_forbid_waits(dice &random, const how &options) { return random.one_in(6) ? options | no_wait : options; }
+
 // Forced staging needs free slots where the options or the memory exclude kernels. Relays need streams.
 bool may_exceed_limits(const how &options) { return options.has(by_staging) || options.has(by_relay); }
 

@@ -94,6 +94,7 @@ inline constexpr how over_links = detail::with_flags(FERRY_COPY_MULTILINK);
 inline constexpr how written_in_the_call = detail::with_flags(FERRY_COPY_DESTINATION_WRITTEN);
 inline constexpr how check_overlap = detail::with_flags(FERRY_COPY_CHECK_OVERLAP);
 inline constexpr how updatable = detail::with_flags(FERRY_COPY_UPDATABLE);
+inline constexpr how no_wait = detail::with_flags(FERRY_COPY_NO_WAIT);
 
 constexpr how max_sms(std::uint32_t count) noexcept {
     ferry_copy_options fields = {};
