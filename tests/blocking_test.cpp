@@ -286,6 +286,13 @@ const row rows[] = {
              return ferry_device_get_info(at.ferry, 0, &info, nullptr);
          };
      }},
+    {"ferry_device_get_counters",
+     [](scene &at) -> call {
+         return [&] {
+             auto counters = sized<ferry_device_counters>();
+             return ferry_device_get_counters(at.ferry, 0, &counters, nullptr);
+         };
+     }},
     {"ferry_device_find",
      [](scene &at) -> call {
          auto info = sized<ferry_device_info>();

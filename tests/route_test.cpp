@@ -1,6 +1,9 @@
 // The choice of a route: the wishes a caller can state, their effect, and that every route moves the same bytes.
 #include <functional>
+#include <ostream>
 #include <random>
+#include <thread>
+#include <vector>
 
 #include "support/captured_graph.h"
 #include "support/counted_test.h"
@@ -373,6 +376,113 @@ TEST_F(routes, a_failed_launch_is_reported_and_moves_nothing) {
     EXPECT_EQ(to.read(), to.picture());
     EXPECT_OK(copy_async(copy, by_kernel));
     ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+// ---- Counters
+
+ferry_device_counters counters_of(ferry_instance *instance, int device = 0) {
+    ferry_device_counters found = {};
+    found.struct_size = sizeof found;
+    EXPECT_OK(ferry_device_get_counters(instance, device, &found, nullptr));
+    return found;
+}
+
+struct count {
+    std::uint64_t copies, bytes;
+    bool has_waited;
+    friend bool operator==(const count &, const count &) = default;
+    friend std::ostream &operator<<(std::ostream &out, const count &one) {
+        return out << one.copies << " copies, " << one.bytes << " bytes" << (one.has_waited ? ", waited" : "");
+    }
+};
+count between(const ferry_route_counters &before, const ferry_route_counters &after) {
+    return {after.copies - before.copies, after.bytes - before.bytes, after.waited_ns > before.waited_ns};
+}
+
+TEST_F(routes, counters_add_up_what_each_route_has_copied) {
+    if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
+    constexpr std::uint64_t size = 64 << 10;
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    const pinned_memory pinned(2 * size);
+    const device_memory device(2 * size);
+    bytes pageable(size);
+    const auto at = [](const void *data) { return reinterpret_cast<std::uintptr_t>(data); };
+    ferry_copy_desc copy = {}, up = {};
+    copy.source.address = at(pinned.data());
+    up.source.address = at(pageable.data());
+    up.destination.address = copy.destination.address = device;
+    up.width = copy.width = size;
+    const ferry_device_counters before = counters_of(counted.get());
+    EXPECT_OK(copy_async(copy, by_driver));
+    EXPECT_OK(ferry_copy(counted.get(), &copy, by_driver, nullptr));
+    EXPECT_OK(copy_async(copy, by_kernel));
+    {
+        gate held(stream);
+        EXPECT_OK(copy_async(up, by_staging | in_stream_order));
+        EXPECT_OK(copy_async(up, read_in_the_call)); // sent with the driver's commands
+        up.width = size / 2;
+        up.height = 2;
+        up.source.row_pitch = up.destination.row_pitch = size / 2;
+        EXPECT_OK(ferry_copy_async(counted.get(), &up, read_in_the_call | urgent, stream, nullptr, nullptr));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    ferry_fill_desc fill = {};
+    fill.destination.address = device;
+    fill.width = size;
+    fill.pattern_size = 1;
+    EXPECT_OK(ferry_fill_async(counted.get(), &fill, nullptr, stream, nullptr, nullptr));
+    const std::uint64_t to[] = {device, device + size + 64},
+                        from[] = {at(pinned.data()), at(pinned.data()) + size + 64}, sizes[] = {100, 200};
+    EXPECT_OK(
+        ferry_copy_pieces_async(counted.get(), in_arrays(to, from, sizes, 2), by_kernel, stream, nullptr, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    copy.width = 0;
+    EXPECT_OK(copy_async(copy, how()));
+    copy.width = size;
+    copy.destination.row_pitch = 1;
+    EXPECT_NE(copy_async(copy, how()), FERRY_SUCCESS) << "a refused copy does not count";
+    const ferry_device_counters after = counters_of(counted.get());
+    EXPECT_EQ(between(before.kernel, after.kernel), (count{3, size + 300, false}));
+    EXPECT_EQ(after.driver.copies - before.driver.copies + after.staged.copies - before.staged.copies +
+                  after.buffered.copies - before.buffered.copies,
+              6u);
+    EXPECT_EQ(after.driver.bytes - before.driver.bytes + after.staged.bytes - before.staged.bytes +
+                  after.buffered.bytes - before.buffered.bytes,
+              6 * size);
+    EXPECT_GE(after.driver.copies - before.driver.copies, 3u);
+    EXPECT_GE(after.staged.copies - before.staged.copies, 1u);
+    EXPECT_GT(after.driver.waited_ns, before.driver.waited_ns) << "the synchronous copy";
+    EXPECT_EQ(between(before.relayed, after.relayed), (count{0, 0, false}));
+    EXPECT_EQ(between(before.multilink, after.multilink), (count{0, 0, false}));
+    if (device_count() > 1) {
+        EXPECT_EQ(counters_of(counted.get(), 1).driver.copies, 0u) << "all copies were in the context of device 0";
+    }
+    ferry_error_info error = new_error();
+    ferry_device_counters found = {};
+    found.struct_size = sizeof found;
+    expect_refusal(ferry_device_get_counters(counted.get(), device_count(), &found, &error), error, FERRY_ERROR_DEVICE,
+                   FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
+}
+
+TEST_F(routes, counters_lose_nothing_when_threads_copy_at_the_same_time) {
+    constexpr int threads = 4, copies = 200;
+    const pinned_memory pinned(4096);
+    const device_memory device(4096);
+    const ferry_device_counters before = counters_of(counted.get());
+    std::vector<std::thread> all;
+    for (int i = 0; i < threads; ++i)
+        all.emplace_back([&] {
+            const made_current scope(context);
+            for (int k = 0; k < copies; ++k)
+                EXPECT_OK(ferry_copy_bytes_async(counted.get(), device, reinterpret_cast<std::uintptr_t>(pinned.data()),
+                                                 16, nullptr, stream, nullptr, nullptr));
+        });
+    for (std::thread &one : all)
+        one.join();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    const ferry_device_counters after = counters_of(counted.get());
+    EXPECT_EQ(after.driver.copies - before.driver.copies, std::uint64_t{threads * copies});
+    EXPECT_EQ(after.driver.bytes - before.driver.bytes, std::uint64_t{threads * copies * 16});
 }
 
 } // namespace

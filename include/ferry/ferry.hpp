@@ -1314,6 +1314,9 @@ public:
     result<ferry_device_info> device_info(std::int32_t device) const noexcept {
         return detail::fetch(detail::sized<ferry_device_info>(), ferry_device_get_info, handle_, device);
     }
+    result<ferry_device_counters> device_counters(std::int32_t device) const noexcept {
+        return detail::fetch(detail::sized<ferry_device_counters>(), ferry_device_get_counters, handle_, device);
+    }
     // The number of the device that another API knows by the 16 bytes of a UUID, or by the 8 bytes of a LUID, as Direct3D
     // does: find_device(nullptr, luid). The UUID counts if both are given.
     result<std::int32_t> find_device(const std::uint8_t *uuid, const std::uint8_t *luid = nullptr) const noexcept {

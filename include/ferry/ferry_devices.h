@@ -126,6 +126,39 @@ FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uui
                                     ferry_error_info *error);
 
 /* ---------------------------------------------------------------------------------------------------------------
+ * Counters
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* What one route has copied. */
+typedef struct ferry_route_counters {
+    uint64_t copies;    /* copies, pieces and fills that were enqueued or made. Each part of a split copy counts */
+    uint64_t bytes;     /* of these */
+    uint64_t waited_ns; /* the time of single copies that were synchronous or had pageable memory, and of synchronous
+                           fills, in their calls. Batches do not count */
+} ferry_route_counters;
+
+/* What an instance has copied and filled in contexts of a device, since it was opened. */
+typedef struct ferry_device_counters {
+    uint32_t struct_size;
+    uint32_t reserved;           /* 0 */
+    ferry_route_counters driver; /* FERRY_ROUTE_DRIVER, and broadcasts */
+    ferry_route_counters kernel;
+    ferry_route_counters staged;
+    ferry_route_counters buffered;
+    ferry_route_counters relayed;
+    ferry_route_counters multilink;
+} ferry_device_counters;
+
+/*
+ * Fills `counters`. The numbers only grow, so a program subtracts earlier ones. Work in a graph counts once, when it is
+ * captured. Counting is always on: it takes some nanoseconds for each copy.
+ *
+ * Thread-safety: safe from any thread. Calls that run at the same time may be counted in part.
+ */
+FERRY_API int32_t ferry_device_get_counters(ferry_instance *instance, int32_t device, ferry_device_counters *counters,
+                                            ferry_error_info *error);
+
+/* ---------------------------------------------------------------------------------------------------------------
  * Contexts
  *
  * ferry needs a context for each device it works on: the one that the program adopted for the device, else the primary

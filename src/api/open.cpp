@@ -322,6 +322,15 @@ int32_t ferry_device_get_info(ferry_instance *instance, int32_t device, ferry_de
     return report(details, write_sized(instance->devices[device].info, info));
 }
 
+int32_t ferry_device_get_counters(ferry_instance *instance, int32_t device, ferry_device_counters *counters,
+                                  ferry_error_info *details) {
+    if (!instance || !counters) return report(details, null_argument);
+    if (error failed = check_device(*instance, device)) return report(details, failed);
+    ferry_device_counters found;
+    instance->counters.sum(device, found);
+    return report(details, write_sized(found, counters));
+}
+
 int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
                           ferry_error_info *details) {
     if (device) *device = -1;

@@ -57,6 +57,16 @@ error with_rest(ferry_instance &instance, const broadcast_sets &sets, CUstream s
     return failed;
 }
 
+// A broadcast counts as copies by the driver in the batch's own context.
+void note_broadcast(ferry_instance &instance, const broadcast_sets &sets, std::size_t set,
+                    const launch_site &site) noexcept {
+    int device = 0;
+    if (!instance.contexts.device_of_current(site.context, device))
+        instance.counters.add(device, route_kind::driver, site.stream, sets.count(set),
+                              sets.begin(set)->size * sets.count(set));
+    if (instance.trace) instance.trace.note(route_kind::driver, site.context);
+}
+
 // The broadcasts use their own lanes. They start before the other copies, which may block the caller.
 error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
@@ -66,8 +76,7 @@ error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const 
         std::uint64_t index = no_index;
         const error refused = run_broadcast(instance, sets, set, site, was_idle, index);
         if (refused && !failed) bad_index = index;
-        if (instance.trace && !refused)
-            instance.trace.note(route_kind::driver, site.context); // the batch's own context
+        if (!refused) note_broadcast(instance, sets, set, site);
         if (!failed) failed = refused;
     }
     std::uint64_t index = no_index;

@@ -20,10 +20,11 @@ private:
     error run_batch_call(const batch_step &step) noexcept;
     error run_staged(const batch_step *first) noexcept;
 
-    // For the program's trace.
-    error noted(const error &failed, route_kind route) const noexcept {
-        if (of_.instance.trace && !failed) of_.instance.trace.note(route, of_.site.context);
-        return failed;
+    error noted(const error &failed, const batch_step &step, route_kind route) const noexcept {
+        if (failed) return failed;
+        of_.instance.counters.add(of_.request.context_device, route, of_.site.stream, step.copies, step.bytes);
+        if (of_.instance.trace) of_.instance.trace.note(route, of_.site.context);
+        return {};
     }
     // Calls `action` for each copy of the step as a single call.
     template <class Action> error for_each_copy(const batch_step &step, const Action &action) noexcept;
@@ -87,7 +88,7 @@ error step_walker::run() noexcept {
 error step_walker::run_one(const batch_step &step) noexcept {
     switch (step.route) {
     case batch_route::kernel:
-        return noted(step.has_boxes ? run_box_kernel(of_, steps_, step) : run_piece_kernel(of_, step),
+        return noted(step.has_boxes ? run_box_kernel(of_, steps_, step) : run_piece_kernel(of_, step), step,
                      route_kind::kernel);
     case batch_route::batch_call:
         return run_batch_call(step);
@@ -112,7 +113,7 @@ error step_walker::run_batch_call(const batch_step &step) noexcept {
                                    ? run_box_batch(cu, request.operations.begin(), request.operations.size(), stream)
                                    : run_line_batch(cu, request.lines, step.first_line, step.copies, stream);
     const bool is_refused = result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_NOT_SUPPORTED;
-    return is_refused ? call_each(step) : noted(to_error(result), route_kind::driver);
+    return is_refused ? call_each(step) : noted(to_error(result), step, route_kind::driver);
 }
 
 // If no memory for staging is available, the driver copies.
@@ -122,7 +123,7 @@ error step_walker::run_staged(const batch_step *first) noexcept {
     error failed;
     for (const batch_step *step = first; step != steps_.end() && !failed; ++step) {
         staged_progress *const helped = step->is_helped ? &progress[step - first] : nullptr;
-        failed = noted(run_staged_pieces(of_, *step, helped), route_kind::staged);
+        failed = noted(run_staged_pieces(of_, *step, helped), *step, route_kind::staged);
         if (lacks_memory(failed) && !is_forced) failed = call_each(*step);
     }
     for (staged_progress &one : progress) { // afterwards, no thread writes to it

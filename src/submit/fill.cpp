@@ -120,9 +120,16 @@ error run(const fill_request &request, fill_step &step, CUcontext context) noexc
     const error failed = plan.route == route_kind::kernel ? run_kernel_fill(instance.cu, instance.kernels, shape,
                                                                             view.address, plan.blocks, request.stream)
                                                           : run_by_driver(instance, step, context, request.stream);
-    if (instance.trace && !failed) instance.trace.note(plan.route, context);
-    if (failed || request.form == copy_form::asynchronous) return failed;
-    return wait_for_legacy_stream(instance.cu);
+    if (failed) return failed;
+    if (instance.trace) instance.trace.note(plan.route, context);
+    const bool waits = request.form == copy_form::synchronous;
+    const std::uint64_t begin_ns = waits ? clock_ns() : 0;
+    const error passed = waits ? wait_for_legacy_stream(instance.cu) : ok;
+    int device = 0;
+    if (error unknown = instance.contexts.device_of_current(context, device)) return unknown;
+    instance.counters.add(device, plan.route, request.stream, 1, shape.width * shape.height * shape.depth,
+                          waits ? clock_ns() - begin_ns : 0);
+    return passed;
 }
 
 // Retries a fill that was rejected in the current context, in the context that owns the memory. Only the context that

@@ -3,6 +3,7 @@
 
 #include "base/spare_records.h"
 #include "routes/machine.h"
+#include "submit/counters.h"
 #include "submit/ticket.h"
 #include "submit/trace.h"
 
@@ -14,6 +15,7 @@ struct ferry_instance : ferry::machine {
     ferry::tracer trace{cu, contexts, allocator};
     ferry::spare_records<ferry::batch_request> requests{allocator};
     ferry::ticket_pool tickets{allocator};
+    ferry::route_counters counters;
 };
 
 namespace ferry {

@@ -6,6 +6,7 @@
 #include "routes/driver.h"
 #include "routes/ends.h"
 #include "submit/choice.h"
+#include "system/threads.h"
 
 namespace ferry {
 
@@ -29,14 +30,22 @@ bool must_not_go_by_driver(const copy_step &step) noexcept {
     return step.call.preferences.no_wait && waits(step.shape, step.call, by_driver(step).plan);
 }
 
-// Records which route the copy has used.
-error note_route(const ferry_instance &instance, const error &failed, route_kind route,
-                 const copy_site &site) noexcept {
-    if (instance.trace && !failed) [[unlikely]]
+// Records which route the copy has used. `begin_ns` is the time when a call that may wait began; otherwise 0.
+error note_route(ferry_instance &instance, const error &failed, route_kind route, const copy_step &step,
+                 const copy_site &site, std::uint64_t begin_ns) noexcept {
+    if (failed) return failed;
+    instance.counters.add(step.call.context_device, route, site.stream, 1, step.shape.bytes(),
+                          begin_ns ? clock_ns() - begin_ns : 0);
+    if (instance.trace) [[unlikely]]
         instance.trace.note(route, site.context);
-    if (site.taken && !failed) [[unlikely]]
+    if (site.taken) [[unlikely]]
         *site.taken = std::max(*site.taken, route);
-    return failed;
+    return {};
+}
+
+// Whether the call waits, or may wait in the driver. Other calls take less time than it takes to measure it.
+bool may_wait(const copy_step &step) noexcept {
+    return step.call.form == copy_form::synchronous || is_pageable(step.shape);
 }
 
 // Runs the parts one after another, each with its own route. If a part fails, the parts before it stay enqueued.
@@ -71,13 +80,14 @@ error note_route(const ferry_instance &instance, const error &failed, route_kind
 
 error run_step(ferry_instance &instance, const copy_step &step, const copy_site &site,
                staged_progress *progress) noexcept {
+    const std::uint64_t begin_ns = may_wait(step) ? clock_ns() : 0;
     if (step.plan.route == route_kind::driver) {
         const error failed = run_driver(instance, step, site);
         // The driver rejects a copy whose host memory is registered in pieces.
         if (failed.status == to_status(CUDA_ERROR_INVALID_VALUE) &&
             crosses_border(step.shape, instance.pinned.ranges()))
             return run_in_parts(instance, step, site);
-        return note_route(instance, failed, route_kind::driver, site);
+        return note_route(instance, failed, route_kind::driver, step, site, begin_ns);
     }
     if (goes_by_driver(step)) return run_step(instance, by_driver(step), site);
     // If progress is reported, this was already decided, regardless of later registrations.
@@ -88,7 +98,7 @@ error run_step(ferry_instance &instance, const copy_step &step, const copy_site 
         return run_step(instance, by_driver(step), site);
     if (failed.status == FERRY_ERROR_LIMIT && step.call.preferences.no_wait)
         return refuse_route(obstacle::not_prepared);
-    return note_route(instance, failed, step.plan.route, site);
+    return note_route(instance, failed, step.plan.route, step, site, begin_ns);
 }
 
 error check_capture(ferry_instance &instance, const copy_step &step, const copy_site &site) noexcept {

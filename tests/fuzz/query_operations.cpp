@@ -57,6 +57,8 @@ void query_the_rest(world &w) {
     w.expect(report.device_count == device_count(), "wrong number of devices in the report");
     auto device = sized<ferry_device_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device, nullptr); }));
+    auto counters = sized<ferry_device_counters>();
+    w.require(w.call(w.any_context(), [&] { return ferry_device_get_counters(ferry, 0, &counters, nullptr); }));
     auto staging = sized<ferry_staging_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging, nullptr); }));
     w.expect(staging.threads <= w.run.setting.staging_threads, "more staging threads than requested");
