@@ -401,12 +401,13 @@ struct half_refused {
 };
 
 // Whether one piece by itself is refused with FERRY_ERROR_ROUTE.
-bool is_route_refused(ferry_instance *instance, CUstream stream, const end_of_piece &from, const end_of_piece &to) {
+bool is_route_refused(ferry_instance *instance, CUstream stream, const end_of_piece &from, const end_of_piece &to,
+                      ferry_error_info *error = nullptr) {
     const test_place source(from.kind, {.width = half_refused::size}, from.device);
     const test_place destination(to.kind, {.width = half_refused::size}, to.device);
     piece_batch one;
     one.add(destination.address(), source.address(), half_refused::size);
-    const std::int32_t status = one.copy_async(instance, stream);
+    const std::int32_t status = one.copy_async(instance, stream, {}, error);
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     return status == FERRY_ERROR_ROUTE;
 }
@@ -429,14 +430,19 @@ TEST_F(batch, a_piece_is_refused_if_the_forced_route_does_not_serve_a_single_cop
                                                 << name_of(to.kind) << to.device);
                 const test_place source(from.kind, {.width = half_refused::size}, from.device);
                 const test_place destination(to.kind, {.width = half_refused::size}, to.device);
+                ferry_error_info error = new_error(), of_piece = new_error();
                 const std::int32_t single =
                     ferry_copy_bytes_async(instance.get(), destination.address(), source.address(), half_refused::size,
-                                           nullptr, stream, nullptr, nullptr);
+                                           nullptr, stream, nullptr, &error);
                 EXPECT_OK(raw().cuStreamSynchronize(stream));
-                if (single == FERRY_ERROR_ROUTE)
-                    EXPECT_TRUE(is_route_refused(instance.get(), stream, from, to));
-                else
+                if (single != FERRY_ERROR_ROUTE) {
                     EXPECT_OK(single);
+                    continue;
+                }
+                EXPECT_TRUE(is_route_refused(instance.get(), stream, from, to, &of_piece));
+                EXPECT_EQ(of_piece.numbers, FERRY_NUMBERS_OBSTACLE) << describe(of_piece);
+                EXPECT_EQ(ferry_obstacle_text(static_cast<std::int32_t>(of_piece.value)),
+                          ferry_obstacle_text(static_cast<std::int32_t>(error.value)));
             }
     }
 }

@@ -285,7 +285,10 @@ constexpr how with_fields(std::uint32_t flags, std::int32_t route = 0, std::int3
 }
 
 constexpr std::int32_t invalid = FERRY_ERROR_INVALID_ARGUMENT, unsupported = FERRY_ERROR_UNSUPPORTED;
-constexpr std::int32_t up_to = FERRY_NUMBERS_UP_TO, value_only = FERRY_NUMBERS_VALUE;
+constexpr std::int32_t up_to = FERRY_NUMBERS_UP_TO, one_of = FERRY_NUMBERS_ONE_OF;
+constexpr std::uint64_t routes_of_options = 1u << FERRY_ROUTE_AUTO | 1u << FERRY_ROUTE_DRIVER |
+                                            1u << FERRY_ROUTE_KERNEL | 1u << FERRY_ROUTE_STAGED |
+                                            1u << FERRY_ROUTE_RELAYED;
 constexpr std::int32_t lowest = INT32_MIN, highest = INT32_MAX;
 constexpr std::uint64_t minus_1 = UINT64_MAX;
 
@@ -295,14 +298,14 @@ constexpr refused_row refused_rows[] = {
     {"the lowest route", with_fields(0, lowest), invalid, FERRY_FIELD_ROUTE, up_to, FERRY_ROUTE_MULTILINK,
      static_cast<std::uint64_t>(std::int64_t{lowest})},
     {"the highest route", with_fields(0, highest), invalid, FERRY_FIELD_ROUTE, up_to, FERRY_ROUTE_MULTILINK, highest},
-    {"BUFFERED", with_fields(0, FERRY_ROUTE_BUFFERED), unsupported, FERRY_FIELD_ROUTE, value_only, 0,
+    {"BUFFERED", with_fields(0, FERRY_ROUTE_BUFFERED), unsupported, FERRY_FIELD_ROUTE, one_of, routes_of_options,
      FERRY_ROUTE_BUFFERED},
-    {"MULTILINK", with_fields(0, FERRY_ROUTE_MULTILINK), unsupported, FERRY_FIELD_ROUTE, value_only, 0,
+    {"MULTILINK", with_fields(0, FERRY_ROUTE_MULTILINK), unsupported, FERRY_FIELD_ROUTE, one_of, routes_of_options,
      FERRY_ROUTE_MULTILINK},
     {"priority -1", with_fields(0, 0, -1), invalid, FERRY_FIELD_PRIORITY, up_to, FERRY_PRIORITY_BACKGROUND, minus_1},
     {"priority 3", with_fields(0, 0, 3), invalid, FERRY_FIELD_PRIORITY, up_to, FERRY_PRIORITY_BACKGROUND, 3},
-    {"BACKGROUND", with_fields(0, 0, FERRY_PRIORITY_BACKGROUND), unsupported, FERRY_FIELD_PRIORITY, value_only, 0,
-     FERRY_PRIORITY_BACKGROUND},
+    {"BACKGROUND", with_fields(0, 0, FERRY_PRIORITY_BACKGROUND), unsupported, FERRY_FIELD_PRIORITY, up_to,
+     FERRY_PRIORITY_URGENT, FERRY_PRIORITY_BACKGROUND},
     {"source order -1", with_fields(0, 0, 0, -1), invalid, FERRY_FIELD_SOURCE_ORDER, up_to, FERRY_SOURCE_ORDER_CALL,
      minus_1},
     {"source order 3", with_fields(0, 0, 0, 3), invalid, FERRY_FIELD_SOURCE_ORDER, up_to, FERRY_SOURCE_ORDER_CALL, 3},

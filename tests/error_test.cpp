@@ -22,8 +22,9 @@ void expect_words(const std::string &text, std::initializer_list<std::string> al
 
 // ---- Text ------------------------------------------------------------------------------------------------------
 
-const char *const side_names[] = {"", "source", "destination", "extent", "descriptor", "options", "driver_options"};
-const char *const item_names[] = {"", "copy", "piece", "helper", "staging_cpus"};
+const char *const side_names[] = {"",           "source",  "destination",    "extent",
+                                  "descriptor", "options", "driver_options", "pieces"};
+const char *const item_names[] = {"", "copy", "piece", "helper", "staging_cpus", "ticket"};
 
 // Each number in both forms that the text may use.
 bool contains(const std::string &text, std::uint64_t number) {
@@ -34,7 +35,7 @@ bool contains(const std::string &text, std::uint64_t number) {
 
 TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) {
     std::vector<std::string> fields;
-    for (std::int32_t field = 0; field <= FERRY_FIELD_FILE; ++field) {
+    for (std::int32_t field = 0; field <= FERRY_FIELD_PREPARED; ++field) {
         ferry_error_info error = new_error();
         error.status = FERRY_ERROR_INVALID_ARGUMENT;
         error.field = field;
@@ -42,10 +43,10 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
         fields.push_back(field ? text.substr(0, text.find(':')) : "");
         EXPECT_TRUE(field == 0 || fields.back().find(' ') == std::string::npos) << "field " << field << " has no name";
     }
-    for (std::int32_t side = 0; side <= FERRY_SIDE_DRIVER_OPTIONS; ++side)
-        for (std::int32_t field = 0; field <= FERRY_FIELD_FILE; ++field)
-            for (std::int32_t item = 0; item <= FERRY_ITEM_CPU; ++item)
-                for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_NEEDS; ++numbers)
+    for (std::int32_t side = 0; side <= FERRY_SIDE_PIECES; ++side)
+        for (std::int32_t field = 0; field <= FERRY_FIELD_PREPARED; ++field)
+            for (std::int32_t item = 0; item <= FERRY_ITEM_TICKET; ++item)
+                for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_DIFFERENT; ++numbers)
                     for (const std::uint64_t index : {0u, 41u}) {
                         ferry_error_info error = new_error();
                         error.status = FERRY_ERROR_INVALID_ARGUMENT;
@@ -68,7 +69,10 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
                         const bool has_value = numbers != FERRY_NUMBERS_NONE && numbers != FERRY_NUMBERS_OBSTACLE;
                         const bool has_limit = has_value && numbers != FERRY_NUMBERS_VALUE;
                         ASSERT_EQ(contains(text, small_value), has_value) << text;
-                        ASSERT_EQ(contains(text, small_limit), has_limit) << text;
+                        if (numbers == FERRY_NUMBERS_ONE_OF)
+                            ASSERT_NE(text.find(", must be one of 0, 1, 8, 9, 13, "), std::string::npos) << text;
+                        else
+                            ASSERT_EQ(contains(text, small_limit), has_limit) << text;
                         if (numbers == FERRY_NUMBERS_OBSTACLE) {
                             ASSERT_NE(text.find(ferry_obstacle_text(FERRY_OBSTACLE_MANAGED)), std::string::npos)
                                 << text;
@@ -212,35 +216,98 @@ TEST_F(error_details, a_required_object_that_is_null_is_named) {
     ferry_instance *const ferry = basic.get();
     std::uint64_t address = 0;
     std::int32_t done = 0;
+    void *block = nullptr;
+    CUarray_st *array = nullptr;
     ferry_array_desc desc = {};
     ferry_pool_stats stats = {};
+    ferry_ticket_info info = {};
     desc.struct_size = sizeof desc;
     stats.struct_size = sizeof stats;
-    CUarray_st *array = nullptr;
-    const auto call = [&](ferry_error_info *error, std::int32_t field) {
-        switch (field) {
-        case FERRY_FIELD_CONTEXT:
-            return ferry_context_destroy(ferry, nullptr, error);
-        case FERRY_FIELD_ADDRESS:
-            return ferry_host_register(ferry, nullptr, 4096, 0, error);
-        case FERRY_FIELD_EVENT:
-            return ferry_event_query(ferry, nullptr, &done, error);
-        case FERRY_FIELD_ARRAY:
-            return ferry_array_get_plane(ferry, nullptr, 0, &array, error);
-        case FERRY_FIELD_POOL:
-            return ferry_pool_get_stats(ferry, nullptr, &stats, error);
-        default:
-            return ferry_ipc_import_memory(ferry, nullptr, &address, error);
-        }
+    info.struct_size = sizeof info;
+    using error_info = ferry_error_info *;
+    const struct {
+        std::int32_t field;
+        std::function<std::int32_t(error_info)> call;
+    } rows[] = {
+        {FERRY_FIELD_CONTEXT, [&](error_info e) { return ferry_context_destroy(ferry, nullptr, e); }},
+        {FERRY_FIELD_ADDRESS, [&](error_info e) { return ferry_host_register(ferry, nullptr, 4096, 0, e); }},
+        {FERRY_FIELD_EVENT, [&](error_info e) { return ferry_event_query(ferry, nullptr, &done, e); }},
+        {FERRY_FIELD_ARRAY, [&](error_info e) { return ferry_array_get_plane(ferry, nullptr, 0, &array, e); }},
+        {FERRY_FIELD_ARRAY, [&](error_info e) { return ferry_array_get_info(ferry, nullptr, &desc, nullptr, e); }},
+        {FERRY_FIELD_ARRAY,
+         [&](error_info e) { return ferry_mipmapped_array_get_level(ferry, nullptr, 0, &array, e); }},
+        {FERRY_FIELD_POOL, [&](error_info e) { return ferry_pool_get_stats(ferry, nullptr, &stats, e); }},
+        {FERRY_FIELD_POOL, [&](error_info e) { return ferry_pinned_pool_alloc(nullptr, 1, &block, e); }},
+        {FERRY_FIELD_POOL, [&](error_info e) { return ferry_pinned_pool_free(nullptr, &done, e); }},
+        {FERRY_FIELD_POOL, [&](error_info e) { return ferry_pinned_pool_get_stats(nullptr, &stats, e); }},
+        {FERRY_FIELD_HANDLE, [&](error_info e) { return ferry_ipc_import_memory(ferry, nullptr, &address, e); }},
+        {FERRY_FIELD_TICKET, [&](error_info e) { return ferry_ticket_get_info(nullptr, &info, e); }},
+        {FERRY_FIELD_TICKET, [&](error_info e) { return ferry_ticket_wait(nullptr, 0, e); }},
+        {FERRY_FIELD_TICKET, [&](error_info e) { return ferry_ticket_wait_async(nullptr, nullptr, e); }},
+        {FERRY_FIELD_PREPARED,
+         [&](error_info e) { return ferry_prepared_launch(nullptr, nullptr, nullptr, nullptr, e); }},
+        {FERRY_FIELD_PREPARED,
+         [&](error_info e) { return ferry_prepared_set_addresses(nullptr, nullptr, nullptr, e); }},
     };
-    for (const std::int32_t field : {FERRY_FIELD_CONTEXT, FERRY_FIELD_ADDRESS, FERRY_FIELD_EVENT, FERRY_FIELD_ARRAY,
-                                     FERRY_FIELD_POOL, FERRY_FIELD_HANDLE}) {
+    for (const auto &row : rows) {
         ferry_error_info error = new_error();
-        EXPECT_EQ(call(&error, field), FERRY_ERROR_INVALID_ARGUMENT);
-        EXPECT_EQ(error.field, field) << describe(error);
+        SCOPED_TRACE(&row - rows);
+        EXPECT_EQ(row.call(&error), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_EQ(error.field, row.field) << describe(error);
         EXPECT_EQ(error.numbers, FERRY_NUMBERS_VALUE);
         EXPECT_EQ(error.value, 0u);
     }
+}
+
+TEST_F(error_details, a_place_without_an_address_or_an_array_is_named_with_its_value) {
+    const test_place memory(place_kind::device, {.width = 256});
+    ferry_error_info error = new_error();
+    for (const bool is_array : {false, true}) {
+        ferry_copy_desc copy =
+            describe_copy(memory.describe(statement::stated), memory.describe(statement::stated), 64);
+        if (is_array)
+            ferry_place_array(&copy.source, 0, nullptr);
+        else
+            ferry_place_device(&copy.source, 0, 0);
+        const std::string line = std::string(is_array ? "source.array: 0: " : "source.address: 0: ") +
+                                 ferry_status_text(FERRY_ERROR_ADDRESS) + " (FERRY_ERROR_ADDRESS)";
+        EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr, &error), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(describe(error), line);
+        EXPECT_EQ(ferry_copy_async(basic.get(), &copy, nullptr, nullptr, nullptr, &error), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(describe(error), line);
+        EXPECT_EQ(ferry_copy_batch(basic.get(), &copy, 1, nullptr, &error), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(describe(error), "copy 0: " + line);
+    }
+}
+
+TEST_F(error_details, a_value_that_this_version_does_not_support_is_named_with_the_values_that_it_supports) {
+    const test_place memory(place_kind::device, {.width = 256});
+    ferry_copy_desc copy = describe_copy(memory.describe(statement::stated), memory.describe(statement::stated), 64);
+    ferry_error_info error = new_error();
+    ferry_copy_options options = {};
+    options.route = FERRY_ROUTE_BUFFERED;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, how(options), &error), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(describe(error), "options.route: 4, must be one of 0, 1, 2, 3, 5 (FERRY_ERROR_UNSUPPORTED)");
+    options.route = FERRY_ROUTE_AUTO;
+    options.priority = FERRY_PRIORITY_BACKGROUND;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, how(options), &error), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(describe(error), "options.priority: 2, must be from 0 to 1 (FERRY_ERROR_UNSUPPORTED)");
+    copy.source.kind = FERRY_KIND_PINNED;
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr, &error), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(describe(error), "source.kind: 4, must be from 0 to 3 (FERRY_ERROR_UNSUPPORTED)");
+}
+
+TEST_F(error_details, a_wrong_size_of_a_pattern_names_pattern_size) {
+    const test_place memory(place_kind::device, {.width = 256});
+    ferry_fill_desc fill = {};
+    fill.destination = memory.describe(statement::any);
+    fill.width = 64;
+    fill.height = fill.depth = 1;
+    fill.pattern_size = 3;
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_fill(basic.get(), &fill, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(describe(error),
+              "descriptor.pattern_size: 3, must be a power of two, at most 16 (FERRY_ERROR_INVALID_ARGUMENT)");
 }
 
 TEST_F(error_details, a_default_stream_that_is_destroyed_and_a_buffer_that_is_too_small_are_named) {

@@ -491,15 +491,15 @@ constexpr refusal_row refusals[] = {
     {"place_reserved", [](ferry_fill_desc &fill) { fill.destination.reserved[0] = 1; }, FERRY_ERROR_RESERVED,
      FERRY_SIDE_DESTINATION, FERRY_FIELD_RESERVED, 0, 0},
     {"no_pattern", [](ferry_fill_desc &fill) { fill.pattern_size = 0; }, FERRY_ERROR_INVALID_ARGUMENT,
-     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 0},
+     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, 16, 0},
     {"pattern_of_three", [](ferry_fill_desc &fill) { fill.pattern_size = 3; }, FERRY_ERROR_INVALID_ARGUMENT,
-     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 3},
+     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, 16, 3},
     {"pattern_of_32", [](ferry_fill_desc &fill) { fill.pattern_size = 32; }, FERRY_ERROR_INVALID_ARGUMENT,
-     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 16, 32},
+     FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, 16, 32},
     {"kind", [](ferry_fill_desc &fill) { fill.destination.kind = 9; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
      FERRY_FIELD_KIND, FERRY_KIND_FILE, 9},
     {"array", [](ferry_fill_desc &fill) { fill.destination.kind = FERRY_KIND_ARRAY; }, FERRY_ERROR_UNSUPPORTED,
-     FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, 0, FERRY_KIND_ARRAY},
+     FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, FERRY_KIND_DEVICE, FERRY_KIND_ARRAY},
     {"no_address", [](ferry_fill_desc &fill) { fill.destination.address = 0; }, FERRY_ERROR_ADDRESS,
      FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, 0, 0},
     {"pitch_below_width", [](ferry_fill_desc &fill) { fill.destination.row_pitch = 60; }, FERRY_ERROR_PITCH,
@@ -567,8 +567,8 @@ struct kernel_row {
     std::uint64_t limit, value;
 };
 constexpr kernel_row kernel_rows[] = {
-    {1, 8, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 4, 8},
-    {1, 16, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, 4, 16},
+    {1, 8, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, 4, 8},
+    {1, 16, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, 4, 16},
     {2, 4, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, 1, 2},
 };
 
@@ -624,7 +624,7 @@ TEST_F(fills, a_pattern_that_only_a_kernel_fills_does_not_cross_registrations) {
     ferry_fill_desc fill = describe_fill(place, 128, 1, 1, 8);
     ferry_error_info error = new_error();
     expect_refusal(ferry_fill(instance.get(), &fill, nullptr, &error), error, FERRY_ERROR_UNSUPPORTED,
-                   FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN);
+                   FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE);
     const bytes as_before(2 * page, std::byte{7});
     EXPECT_EQ(std::memcmp(memory, as_before.data(), 2 * page), 0);
     fill.pattern_size = 4;

@@ -282,6 +282,11 @@ TEST_F(pageable, a_forced_copy_that_cannot_be_staged_is_refused_with_its_reason)
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(row.why));
         EXPECT_EQ(explain(copy, {}).staged_obstacle, row.why);
         EXPECT_EQ(explain(copy, {}).route, FERRY_ROUTE_DRIVER);
+        const std::uint64_t size = 4096;
+        EXPECT_EQ(ferry_copy_pieces_async(counted.get(), in_arrays(&row.to, &row.from, &size, 1), by_staging, stream,
+                                          nullptr, &error),
+                  FERRY_ERROR_ROUTE);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(row.why)) << describe(error);
     }
     EXPECT_EQ(copy_async(device, at(host), 4096, by_kernel | no_kernels), FERRY_ERROR_ROUTE);
     for (const std::int32_t route : {FERRY_ROUTE_BUFFERED, FERRY_ROUTE_MULTILINK})

@@ -411,6 +411,29 @@ TEST_F(calibrated_pairs, a_calibration_works_with_less_memory) {
 
 class peer_arguments : public ferry_test {};
 
+TEST_F(peer_arguments, that_are_equal_are_named_as_equal) {
+    ferry_instance *const ferry = basic.get();
+    ferry_peer_info info = {};
+    info.struct_size = sizeof info;
+    ferry_error_info error = new_error();
+    const auto expect_equal = [&](std::int32_t status) {
+        expect_refusal(status, error, FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_PEER);
+        EXPECT_EQ(describe(error), "peer: 0, must differ from device 0 (FERRY_ERROR_DEVICE)");
+    };
+    expect_equal(ferry_peer_get_info(ferry, 0, 0, &info, &error));
+    expect_equal(ferry_peer_probe(ferry, 0, 0, &error));
+    expect_equal(ferry_peer_enable(ferry, 0, 0, &error));
+    expect_equal(ferry_peer_disable(ferry, 0, 0, &error));
+    expect_equal(ferry_peer_calibrate(ferry, 0, 0, &error));
+    const std::int32_t self = 0;
+    ferry_multilink_options options = {};
+    options.struct_size = sizeof options;
+    options.helpers = &self;
+    options.helper_count = 1;
+    EXPECT_EQ(ferry_multilink_set(ferry, 0, &options, &error), FERRY_ERROR_DEVICE);
+    EXPECT_EQ(describe(error), "helper 0: options.helpers: 0, must differ from device 0 (FERRY_ERROR_DEVICE)");
+}
+
 TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
     ferry_peer_info info = {};
     info.struct_size = sizeof info;
@@ -423,6 +446,9 @@ TEST_F(peer_arguments, devices_that_do_not_form_a_pair_are_refused) {
         ferry_error_info error = new_error();
         EXPECT_EQ(ferry_peer_calibrate(basic.get(), device, peer, &error), FERRY_ERROR_DEVICE);
         EXPECT_EQ(error.status, FERRY_ERROR_DEVICE);
+        const bool is_peer = device == 0; // the device exists
+        EXPECT_EQ(error.field, is_peer ? FERRY_FIELD_PEER : FERRY_FIELD_DEVICE) << describe(error);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(std::int64_t{is_peer ? peer : device})) << describe(error);
     }
     EXPECT_EQ(ferry_peer_calibrate(nullptr, 0, 1, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_peer_get_info(basic.get(), 0, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);

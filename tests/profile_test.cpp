@@ -192,9 +192,11 @@ TEST_F(profiles, a_profile_that_is_damaged_outdated_or_for_another_device_is_ref
     const ferry_error_info cut = refused(text.substr(0, text.size() / 2), FERRY_FIELD_LINE);
     EXPECT_LE(cut.limit, cut.value);
     EXPECT_NE(describe(cut).find("line: "), std::string::npos) << describe(cut);
-    refused("", FERRY_FIELD_LINE);
+    for (const std::string &empty : {std::string(), std::string(1, '\0')})
+        EXPECT_EQ(describe(refused(empty, FERRY_FIELD_SIZE)), "size: 0, must be at least 1 (FERRY_ERROR_PROFILE)");
     std::string old = text;
-    refused(old.replace(old.find("profile 5"), 9, "profile 1"), FERRY_FIELD_VERSION);
+    EXPECT_EQ(describe(refused(old.replace(old.find("profile 5"), 9, "profile 1"), FERRY_FIELD_VERSION)),
+              "version: 1, unlike this library's 5 (FERRY_ERROR_PROFILE)");
     EXPECT_EQ(saved(ferry.get()), text) << "nothing was loaded";
 
     ferry_error_info error = new_error();
@@ -248,6 +250,9 @@ TEST_F(profiles, a_profile_is_refused_on_another_device_or_driver) {
         const instance_owner other = open_or_fail(renamed_driver::options());
         const std::int32_t status = ferry_profile_load(other.get(), text.data(), text.size(), &error);
         expect_refusal(status, error, FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, FERRY_FIELD_DRIVER);
+        EXPECT_EQ(error.numbers, FERRY_NUMBERS_EQUAL);
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(here->report.driver_version)) << describe(error);
+        EXPECT_EQ(error.limit, 12999u) << describe(error);
     }
     renamed_driver::version = 0;
 }

@@ -170,10 +170,13 @@ TEST_F(tickets, invalid_waits_are_refused_and_name_the_argument) {
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_ticket_wait_any(list, 3, 0, &index, &error));
     EXPECT_EQ(FERRY_ITEM_TICKET, error.item);
     EXPECT_EQ(1u, error.index);
+    EXPECT_EQ(FERRY_FIELD_TICKET, error.field) << describe(error);
     EXPECT_EQ(0u, index);
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_ticket_wait_any(list, 0, 0, &index, &error));
     EXPECT_EQ(FERRY_FIELD_COUNT, error.field);
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_ticket_wait_any(nullptr, 1, 0, &index, &error));
+    EXPECT_EQ(FERRY_FIELD_TICKET, error.field) << describe(error);
+    EXPECT_EQ(FERRY_ITEM_NONE, error.item) << describe(error);
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_ticket_wait_any(list, 1, 0, nullptr, &error));
     EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_ticket_wait_any(list, 1, -2, &index, &error));
     EXPECT_EQ(FERRY_FIELD_TIMEOUT, error.field);

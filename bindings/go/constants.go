@@ -139,7 +139,7 @@ const (
 	ErrorNoDriver         Status = -14 // no NVIDIA driver on this machine
 	ErrorDriverTooOld     Status = -15 // a driver older than CUDA 12.0, or one that lacks a required entry point
 	ErrorNoDevice         Status = -16 // a driver without a usable device
-	ErrorUnsupported      Status = -17 // this build or this driver has no such feature
+	ErrorUnsupported      Status = -17 // this version of ferry or this driver has no such feature
 	ErrorSoftwareConfig   Status = -18 // the software driver already runs with other settings
 	ErrorNoContext        Status = -19 // no context to pop, or the call cannot use the context
 	ErrorPeerAccess       Status = -20 // one device cannot access the memory of the other
@@ -240,7 +240,7 @@ type Obstacle int32
 // FERRY_OBSTACLE_*
 const (
 	ObstacleNone              Obstacle = 0
-	ObstacleNoRoute           Obstacle = 1  // the route that the options force does not serve pieces of a batch
+	ObstacleNoRoute           Obstacle = 1  // the route that the options force serves single copies, but no pieces
 	ObstacleForbidden         Obstacle = 2  // the options exclude kernels
 	ObstacleNotLoaded         Obstacle = 3  // the driver refused ferry's kernels, or the options exclude them
 	ObstacleHostToHost        Obstacle = 4  // both ends are host memory
@@ -341,7 +341,7 @@ const (
 	FieldChecks          Field = 17
 	FieldCallbacks       Field = 18 // allocate without deallocate, or the reverse
 	FieldDriverOptions   Field = 19
-	FieldPattern         Field = 20 // pattern_size
+	FieldPatternSize     Field = 20
 	FieldNUMA            Field = 21
 	FieldNUMANode        Field = 22
 	FieldThreads         Field = 23
@@ -391,6 +391,9 @@ const (
 	FieldSizes           Field = 67
 	FieldStride          Field = 68
 	FieldSourceFile      Field = 69
+	FieldPeer            Field = 70
+	FieldTicket          Field = 71
+	FieldPrepared        Field = 72 // a prepared batch
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -411,25 +414,27 @@ type Numbers int32
 
 // FERRY_NUMBERS_*
 const (
-	NumbersNone     Numbers = 0  // both are 0 and mean nothing
-	NumbersValue    Numbers = 1  // value: the value given. limit means nothing, here only
-	NumbersAtLeast  Numbers = 2  // value is less than limit, the minimum
-	NumbersAtMost   Numbers = 3  // value is more than limit, the maximum
-	NumbersUpTo     Numbers = 4  // value is not in 0 to limit
-	NumbersCount    Numbers = 5  // value is not in 0 to limit - 1: limit is a number of things, such as devices
-	NumbersEqual    Numbers = 6  // value is not limit, the only value that works
-	NumbersMultiple Numbers = 7  // value is no multiple of limit
-	NumbersPower    Numbers = 8  // value is no power of two, or more than limit
-	NumbersBits     Numbers = 9  // value has bits that limit lacks
-	NumbersBegin    Numbers = 10 // value, where the box begins, is before limit, where the memory begins
-	NumbersEnd      Numbers = 11 // value, one past the last byte, row or slice, is past limit, the end
-	NumbersElement  Numbers = 12 // value does not fit elements of limit bytes
-	NumbersCopy     Numbers = 13 // value and limit are the indices of two copies that conflict
-	NumbersKnown    Numbers = 14 // value differs from limit, the size or version that this library knows
-	NumbersOf       Numbers = 15 // value is the number of a line, and limit the number of lines
-	NumbersObstacle Numbers = 16 // value is FERRY_OBSTACLE_*
-	NumbersResult   Numbers = 17 // value: the value given; limit: the CUresult with which the driver refused it
-	NumbersNeeds    Numbers = 18 // value has a flag that also needs limit
+	NumbersNone      Numbers = 0  // both are 0 and mean nothing
+	NumbersValue     Numbers = 1  // value: the value given. limit means nothing, here only
+	NumbersAtLeast   Numbers = 2  // value is less than limit, the minimum
+	NumbersAtMost    Numbers = 3  // value is more than limit, the maximum
+	NumbersUpTo      Numbers = 4  // value is not in 0 to limit
+	NumbersCount     Numbers = 5  // value is not in 0 to limit - 1: limit is a number of things, such as devices
+	NumbersEqual     Numbers = 6  // value is not limit, the only value that works
+	NumbersMultiple  Numbers = 7  // value is no multiple of limit
+	NumbersPower     Numbers = 8  // value is no power of two, or more than limit
+	NumbersBits      Numbers = 9  // value has bits that limit lacks
+	NumbersBegin     Numbers = 10 // value, where the box begins, is before limit, where the memory begins
+	NumbersEnd       Numbers = 11 // value, one past the last byte, row or slice, is past limit, the end
+	NumbersElement   Numbers = 12 // value does not fit elements of limit bytes
+	NumbersCopy      Numbers = 13 // value and limit are the indices of two copies that conflict
+	NumbersKnown     Numbers = 14 // value differs from limit, the size or version that this library knows
+	NumbersOf        Numbers = 15 // value is the number of a line, and limit the number of lines
+	NumbersObstacle  Numbers = 16 // value is FERRY_OBSTACLE_*
+	NumbersResult    Numbers = 17 // value: the value given; limit: the CUresult with which the driver refused it
+	NumbersNeeds     Numbers = 18 // value has a flag that also needs limit
+	NumbersOneOf     Numbers = 19 // limit lacks the bit 1 << value: its bits are the values that work
+	NumbersDifferent Numbers = 20 // value is the same device as limit, and must be another
 )
 
 // FERRY_DEFAULT_STREAM_*

@@ -535,7 +535,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_NO_DRIVER (-14)       /* no NVIDIA driver on this machine */
 #define FERRY_ERROR_DRIVER_TOO_OLD (-15)  /* a driver older than CUDA 12.0, or one that lacks a required entry point */
 #define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
-#define FERRY_ERROR_UNSUPPORTED (-17)     /* this build or this driver has no such feature */
+#define FERRY_ERROR_UNSUPPORTED (-17)     /* this version of ferry or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
@@ -1175,7 +1175,7 @@ FERRY_API void ferry_fill_desc_init(ferry_fill_desc *fill, const ferry_place *de
  *                fill, the parts before it were filled. _INVALID_ARGUMENT for a pattern_size that is no power of two up
  *                to 16; _UNSUPPORTED for kinds ARRAY, PINNED and FILE; _ROUTE if the route KERNEL is forced and no
  *                kernel can serve. A fill that needs a kernel (see ferry_fill_desc) is _UNSUPPORTED with the field
- *                PATTERN or DEPTH if the options of the call, the options of the instance or the driver exclude
+ *                PATTERN_SIZE or DEPTH if the options of the call, the options of the instance or the driver exclude
  *                kernels, if the box leaves an allocation or registration, or if kernels cannot reach the memory.
  *                Errors in the options are as for ferry_copy.
  */
@@ -1215,7 +1215,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0
-#define FERRY_OBSTACLE_NO_ROUTE 1      /* the route that the options force does not serve pieces of a batch */
+#define FERRY_OBSTACLE_NO_ROUTE 1      /* the route that the options force serves single copies, but no pieces */
 #define FERRY_OBSTACLE_FORBIDDEN 2     /* the options exclude kernels */
 #define FERRY_OBSTACLE_NOT_LOADED 3    /* the driver refused ferry's kernels, or the options exclude them */
 #define FERRY_OBSTACLE_HOST_TO_HOST 4  /* both ends are host memory */
@@ -1475,7 +1475,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_CHECKS 17
 #define FERRY_FIELD_CALLBACKS 18 /* allocate without deallocate, or the reverse */
 #define FERRY_FIELD_DRIVER_OPTIONS 19
-#define FERRY_FIELD_PATTERN 20 /* pattern_size */
+#define FERRY_FIELD_PATTERN_SIZE 20
 #define FERRY_FIELD_NUMA 21
 #define FERRY_FIELD_NUMA_NODE 22
 #define FERRY_FIELD_THREADS 23
@@ -1525,6 +1525,9 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_SIZES 67
 #define FERRY_FIELD_STRIDE 68
 #define FERRY_FIELD_SOURCE_FILE 69
+#define FERRY_FIELD_PEER 70
+#define FERRY_FIELD_TICKET 71
+#define FERRY_FIELD_PREPARED 72 /* a prepared batch */
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1535,25 +1538,27 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_ITEM_TICKET 5
 
 /* What `value` and `limit` of an error are. Fields of type int32_t have signed numbers. */
-#define FERRY_NUMBERS_NONE 0      /* both are 0 and mean nothing */
-#define FERRY_NUMBERS_VALUE 1     /* value: the value given. limit means nothing, here only */
-#define FERRY_NUMBERS_AT_LEAST 2  /* value is less than limit, the minimum */
-#define FERRY_NUMBERS_AT_MOST 3   /* value is more than limit, the maximum */
-#define FERRY_NUMBERS_UP_TO 4     /* value is not in 0 to limit */
-#define FERRY_NUMBERS_COUNT 5     /* value is not in 0 to limit - 1: limit is a number of things, such as devices */
-#define FERRY_NUMBERS_EQUAL 6     /* value is not limit, the only value that works */
-#define FERRY_NUMBERS_MULTIPLE 7  /* value is no multiple of limit */
-#define FERRY_NUMBERS_POWER 8     /* value is no power of two, or more than limit */
-#define FERRY_NUMBERS_BITS 9      /* value has bits that limit lacks */
-#define FERRY_NUMBERS_BEGIN 10    /* value, where the box begins, is before limit, where the memory begins */
-#define FERRY_NUMBERS_END 11      /* value, one past the last byte, row or slice, is past limit, the end */
-#define FERRY_NUMBERS_ELEMENT 12  /* value does not fit elements of limit bytes */
-#define FERRY_NUMBERS_COPY 13     /* value and limit are the indices of two copies that conflict */
-#define FERRY_NUMBERS_KNOWN 14    /* value differs from limit, the size or version that this library knows */
-#define FERRY_NUMBERS_OF 15       /* value is the number of a line, and limit the number of lines */
-#define FERRY_NUMBERS_OBSTACLE 16 /* value is FERRY_OBSTACLE_* */
-#define FERRY_NUMBERS_RESULT 17   /* value: the value given; limit: the CUresult with which the driver refused it */
-#define FERRY_NUMBERS_NEEDS 18    /* value has a flag that also needs limit */
+#define FERRY_NUMBERS_NONE 0       /* both are 0 and mean nothing */
+#define FERRY_NUMBERS_VALUE 1      /* value: the value given. limit means nothing, here only */
+#define FERRY_NUMBERS_AT_LEAST 2   /* value is less than limit, the minimum */
+#define FERRY_NUMBERS_AT_MOST 3    /* value is more than limit, the maximum */
+#define FERRY_NUMBERS_UP_TO 4      /* value is not in 0 to limit */
+#define FERRY_NUMBERS_COUNT 5      /* value is not in 0 to limit - 1: limit is a number of things, such as devices */
+#define FERRY_NUMBERS_EQUAL 6      /* value is not limit, the only value that works */
+#define FERRY_NUMBERS_MULTIPLE 7   /* value is no multiple of limit */
+#define FERRY_NUMBERS_POWER 8      /* value is no power of two, or more than limit */
+#define FERRY_NUMBERS_BITS 9       /* value has bits that limit lacks */
+#define FERRY_NUMBERS_BEGIN 10     /* value, where the box begins, is before limit, where the memory begins */
+#define FERRY_NUMBERS_END 11       /* value, one past the last byte, row or slice, is past limit, the end */
+#define FERRY_NUMBERS_ELEMENT 12   /* value does not fit elements of limit bytes */
+#define FERRY_NUMBERS_COPY 13      /* value and limit are the indices of two copies that conflict */
+#define FERRY_NUMBERS_KNOWN 14     /* value differs from limit, the size or version that this library knows */
+#define FERRY_NUMBERS_OF 15        /* value is the number of a line, and limit the number of lines */
+#define FERRY_NUMBERS_OBSTACLE 16  /* value is FERRY_OBSTACLE_* */
+#define FERRY_NUMBERS_RESULT 17    /* value: the value given; limit: the CUresult with which the driver refused it */
+#define FERRY_NUMBERS_NEEDS 18     /* value has a flag that also needs limit */
+#define FERRY_NUMBERS_ONE_OF 19    /* limit lacks the bit 1 << value: its bits are the values that work */
+#define FERRY_NUMBERS_DIFFERENT 20 /* value is the same device as limit, and must be another */
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and
@@ -1570,7 +1575,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  *                     of ferry_external_memory_get_address and ferry_external_memory_create_array count from the
  *                     memory's beginning, or from the offset given. A piece of an updatable batch has no numbers
  * ARRAY_FORMAT        value: the x, the width, the destination's element size, the format or the number of channels
- * DEVICE              limit: the number of devices, the memory's device, or for a fill the stream's device
+ * DEVICE              limit: the number of devices, the memory's device, for a fill the stream's device, or the device
+ *                     that the call names twice
  * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
  * OTHER_KIND          of memory, value: the kind stated; limit: its kind. Of a handle, value: its FERRY_IPC_*
  * ALIGNMENT           value: the address, pitch, width or stride, or the shift of a prepared piece's destination
@@ -1590,7 +1596,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * POOL                functions that begin with ferry_pool, except for allocations
  * ARRAY, LEVEL, PLANE functions on arrays
  * HANDLE              imports of other processes, and memory and semaphores of other APIs
- * A required pointer that is NULL has its field too, with value 0, if it is an object of this list. driver_function may
+ * A required pointer that is NULL has its field too, with value 0, if it is an object of this list, a ticket or a prepared
+ * batch. driver_function may
  * also be set with a FERRY_ERROR_* status that replaces the driver's.
  */
 struct ferry_error_info {

@@ -501,9 +501,9 @@ FERRY_API int32_t ferry_profile_save(ferry_instance *instance, int32_t device, c
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
  * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
- *                FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version; else
- *                FERRY_FIELD_LINE: line number `value` of `limit` was changed or cannot be true. _OUT_OF_MEMORY. After
- *                an error the profiles are unchanged.
+ *                FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version;
+ *                FERRY_FIELD_SIZE for an empty text; else FERRY_FIELD_LINE: line number `value` of `limit` was changed or
+ *                cannot be true. _OUT_OF_MEMORY. After an error the profiles are unchanged.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
                                      ferry_error_info *error);

@@ -170,7 +170,7 @@ int32_t ferry_prepared_create_pieces(ferry_instance *instance, const ferry_piece
 int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options, CUstream_st *stream,
                               ferry_ticket **ticket, ferry_error_info *details) {
     if (ticket) *ticket = nullptr;
-    if (!prepared) return report(details, null_argument);
+    if (!prepared) return report(details, refuse_null(FERRY_FIELD_PREPARED));
     ferry_instance &instance = prepared->instance;
     call_options chosen = prepared->options;
     chosen.preferences.no_wait = prepared->no_wait;
@@ -189,7 +189,8 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
 
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece_list *pieces, CUstream_st *stream,
                                      ferry_error_info *details) {
-    if (!prepared || !pieces) return report(details, null_argument);
+    if (!prepared) return report(details, refuse_null(FERRY_FIELD_PREPARED));
+    if (!pieces) return report(details, null_argument);
     piece_list given;
     std::uint64_t count = 0, bad_index = no_index;
     if (error failed = read_pieces(*pieces, piece_fields::addresses, given, count)) return report(details, failed);

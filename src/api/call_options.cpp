@@ -11,12 +11,19 @@ error refuse_number(std::int32_t status, std::int32_t field, numbers given, std:
     return refuse_signed(status, FERRY_SIDE_OPTIONS, field, given, limit, value);
 }
 
-// Not every route can be forced.
+// Not every route can be forced. Bit n: the route with the number n can be.
+constexpr std::int64_t routes_of_options = [] {
+    std::int64_t bits = 1 << FERRY_ROUTE_AUTO;
+    for (int number = 1; number <= route_count; ++number)
+        if (routes_by_number.all[number].may_be_forced) bits |= 1 << number;
+    return bits;
+}();
+
 error check_route(std::int32_t route, std::uint32_t flags) noexcept {
     if (route < FERRY_ROUTE_AUTO || route > route_count)
         return refuse_number(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_ROUTE, numbers::up_to, route_count, route);
     if (route != FERRY_ROUTE_AUTO && !entry_of_number(route).may_be_forced)
-        return refuse_number(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_ROUTE, numbers::value, 0, route);
+        return refuse_number(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_ROUTE, numbers::one_of, routes_of_options, route);
     return route == FERRY_ROUTE_KERNEL && flags & FERRY_COPY_NO_KERNELS ? refuse_route(obstacle::forbidden) : ok;
 }
 
@@ -33,7 +40,8 @@ error check_numbers(const ferry_copy_options &options) noexcept {
         if (range.value < 0 || range.value > range.limit)
             return refuse_number(FERRY_ERROR_INVALID_ARGUMENT, range.field, numbers::up_to, range.limit, range.value);
     if (options.priority == FERRY_PRIORITY_BACKGROUND)
-        return refuse_number(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_PRIORITY, numbers::value, 0, options.priority);
+        return refuse_number(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_PRIORITY, numbers::up_to, FERRY_PRIORITY_URGENT,
+                             options.priority);
     return {};
 }
 

@@ -9,12 +9,15 @@ using namespace ferry;
 
 namespace {
 
+// `named` is a device that the call also names as `device`.
+error refuse_equal(std::int32_t device, std::int32_t named, std::int32_t field) noexcept {
+    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, field, numbers::different, device, named);
+}
+
 error check_pair(const ferry_instance &instance, std::int32_t device, std::int32_t peer) noexcept {
     if (error failed = check_device(instance, device)) return failed;
-    if (error failed = check_device(instance, peer)) return failed;
-    return device == peer
-               ? refuse_value(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, static_cast<std::uint64_t>(peer))
-               : ok;
+    if (error failed = check_device(instance, peer, FERRY_FIELD_PEER)) return failed;
+    return device == peer ? refuse_equal(device, peer, FERRY_FIELD_PEER) : ok;
 }
 
 // Performs everything that may fail before the first change.
@@ -106,7 +109,7 @@ int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferr
         const std::int32_t helper = given.helpers[i];
         if (error failed = check_device(*instance, helper)) return refuse_helper(details, failed, i, helper);
         if (helper == device || (helpers >> helper & 1))
-            return refuse_helper(details, {.status = FERRY_ERROR_DEVICE}, i, helper);
+            return refuse_helper(details, refuse_equal(helper, helper, FERRY_FIELD_HELPERS), i, helper);
         helpers |= std::uint64_t{1} << helper;
     }
     for (std::uint32_t i = 0; i < given.helper_count; ++i)

@@ -64,7 +64,8 @@ error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_op
 }
 
 error check_block_request(const ferry_pinned_pool *pool, std::uint64_t size, void *const *address) noexcept {
-    if (!pool || !address) return null_argument;
+    if (!pool) return refuse_null(FERRY_FIELD_POOL);
+    if (!address) return null_argument;
     if (!size) return refuse_zero(FERRY_FIELD_SIZE);
     return pool->is_in_child() ? in_child : ok;
 }
@@ -107,27 +108,28 @@ int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CU
 }
 
 int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *details) {
-    if (!pool) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     if (pool->is_in_child()) return report(details, in_child);
     return report(details, address ? about(pool->pool.free(address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
 int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream,
                                      ferry_error_info *details) {
-    if (!pool) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     if (pool->is_in_child()) return report(details, in_child);
     return report(details,
                   address ? about(pool->pool.free_on(stream, address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
 int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *details) {
-    if (!pool) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     if (pool->is_in_child()) return report(details, in_child);
     return report(details, pool->pool.trim(keep));
 }
 
 int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats, ferry_error_info *details) {
-    if (!pool || !stats) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!stats) return report(details, null_argument);
     if (pool->is_in_child()) return report(details, in_child);
     ferry_pool_stats found = {};
     if (error failed = pool->pool.get_stats(found)) return report(details, failed);
@@ -135,7 +137,7 @@ int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *s
 }
 
 int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *details) {
-    if (!pool) return report(details, null_argument);
+    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
     if (pool->is_in_child()) return report(details, in_child);
     return report(details, pool->pool.reset_stats());
 }

@@ -62,6 +62,7 @@ std::int32_t find_by_address(const ferry_instance &instance, const char *address
 // difference to the device that matches best.
 error load_profile(ferry_instance &instance, const char *text, std::uint64_t size) noexcept {
     if (size && text[size - 1] == '\0') --size;
+    if (!size) return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, FERRY_FIELD_SIZE, numbers::at_least, 1, 0);
     device_profile profile = {};
     std::uint64_t fits = 0;
     profile_problem nearest = {profile_fault::other_device};
@@ -76,7 +77,11 @@ error load_profile(ferry_instance &instance, const char *text, std::uint64_t siz
         constexpr std::int32_t fields[] = {FERRY_FIELD_NONE,   FERRY_FIELD_VERSION, FERRY_FIELD_LINE,
                                            FERRY_FIELD_DEVICE, FERRY_FIELD_DRIVER,  FERRY_FIELD_LINE};
         const std::int32_t field = fields[static_cast<int>(nearest.fault)];
-        if (field != FERRY_FIELD_LINE) return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field);
+        if (field == FERRY_FIELD_DEVICE) return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field);
+        if (field != FERRY_FIELD_LINE)
+            return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field,
+                          field == FERRY_FIELD_VERSION ? numbers::known : numbers::equal, nearest.supported,
+                          nearest.found);
         const auto lines = static_cast<std::uint64_t>(std::count(text, text + size, '\n'));
         return refuse(FERRY_ERROR_PROFILE, FERRY_SIDE_NONE, field, numbers::of, lines, nearest.line);
     }

@@ -9,6 +9,8 @@ using namespace ferry;
 
 namespace {
 
+error null_ticket() noexcept { return refuse_null(FERRY_FIELD_TICKET); }
+
 error check_timeout(std::int64_t timeout_ns) noexcept {
     if (timeout_ns >= FERRY_NO_TIMEOUT) return {};
     return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TIMEOUT, numbers::at_least,
@@ -27,14 +29,15 @@ int32_t ferry_ticket_create(ferry_instance *instance, CUstream_st *stream, ferry
 }
 
 int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, ferry_error_info *details) {
-    if (!ticket || !info) return report(details, null_argument);
+    if (!ticket) return report(details, null_ticket());
+    if (!info) return report(details, null_argument);
     ferry_ticket_info found = {};
     if (error failed = query_ticket(*ticket, found)) return report(details, failed);
     return report(details, write_sized(found, info));
 }
 
 int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, ferry_error_info *details) {
-    if (!ticket) return report(details, null_argument);
+    if (!ticket) return report(details, null_ticket());
     if (error failed = check_timeout(timeout_ns)) return report(details, failed);
     return report(details, wait_for_ticket(*ticket, timeout_ns));
 }
@@ -44,15 +47,15 @@ int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int6
     if (index) *index = 0;
     if (!index) return report(details, null_argument);
     if (!count) return report(details, refuse_zero(FERRY_FIELD_COUNT));
-    if (!tickets) return report(details, null_argument);
+    if (!tickets) return report(details, null_ticket());
     if (error failed = check_timeout(timeout_ns)) return report(details, failed);
     const uint64_t bad = static_cast<uint64_t>(std::find(tickets, tickets + count, nullptr) - tickets);
-    if (bad != count) return report(details, null_argument, {FERRY_ITEM_TICKET, bad});
+    if (bad != count) return report(details, null_ticket(), {FERRY_ITEM_TICKET, bad});
     return report(details, wait_for_any(tickets, count, timeout_ns, *index));
 }
 
 int32_t ferry_ticket_wait_async(ferry_ticket *ticket, CUstream_st *stream, ferry_error_info *details) {
-    return report(details, ticket ? make_stream_wait(*ticket, stream) : null_argument);
+    return report(details, ticket ? make_stream_wait(*ticket, stream) : null_ticket());
 }
 
 int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *details) {

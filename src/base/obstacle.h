@@ -11,7 +11,7 @@ namespace ferry {
 // The obstacles that programs see, with their numbers in ferry.h.
 #define FERRY_PUBLIC_OBSTACLES(OBSTACLE)                                                                               \
     OBSTACLE(none, FERRY_OBSTACLE_NONE, "none")                                                                        \
-    OBSTACLE(no_route, FERRY_OBSTACLE_NO_ROUTE, "the forced route does not serve pieces of a batch")                   \
+    OBSTACLE(no_route, FERRY_OBSTACLE_NO_ROUTE, "the forced route serves single copies, but no pieces of a batch")     \
     OBSTACLE(forbidden, FERRY_OBSTACLE_FORBIDDEN, "the options exclude kernels")                                       \
     OBSTACLE(not_loaded, FERRY_OBSTACLE_NOT_LOADED, "kernels not loaded (see ferry_options.kernels)")                  \
     OBSTACLE(host_to_host, FERRY_OBSTACLE_HOST_TO_HOST, "both ends are host memory")                                   \
@@ -22,7 +22,7 @@ namespace ferry {
              "memory that the context cannot access (see ferry_peer_enable)")                                          \
     OBSTACLE(beyond, FERRY_OBSTACLE_BEYOND, "past the end of an allocation or registration")                           \
     OBSTACLE(read_only, FERRY_OBSTACLE_READ_ONLY, "memory that the device may only read")                              \
-    OBSTACLE(not_pageable, FERRY_OBSTACLE_NOT_PAGEABLE, "no pageable memory")                                          \
+    OBSTACLE(not_pageable, FERRY_OBSTACLE_NOT_PAGEABLE, "no end is pageable memory")                                   \
     OBSTACLE(no_staging, FERRY_OBSTACLE_NO_STAGING,                                                                    \
              "staging is disabled (see ferry_options.staging) or has no threads or pinned memory")                     \
     OBSTACLE(other_device, FERRY_OBSTACLE_OTHER_DEVICE, "memory on a device other than the stream's")                  \

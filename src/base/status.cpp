@@ -49,7 +49,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_NO_DRIVER", "no NVIDIA driver on this machine"},
     {"FERRY_ERROR_DRIVER_TOO_OLD", "the NVIDIA driver is older than CUDA 12.0 or lacks a required entry point"},
     {"FERRY_ERROR_NO_DEVICE", "the NVIDIA driver has no usable device"},
-    {"FERRY_ERROR_UNSUPPORTED", "not supported by this build or this driver"},
+    {"FERRY_ERROR_UNSUPPORTED", "not supported by this version of ferry or by this driver"},
     {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver is already running with other settings"},
     {"FERRY_ERROR_NO_CONTEXT", "no context to pop, or the call cannot use the context"},
     {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other"},
@@ -115,7 +115,7 @@ constexpr field_text fields[] = {
     {"checks", as_signed},
     {"callbacks", as_number},
     {"driver_options", as_signed},
-    {"pattern", as_number},
+    {"pattern_size", as_number},
     {"numa", as_signed},
     {"numa_node", as_signed},
     {"threads", as_number},
@@ -165,8 +165,11 @@ constexpr field_text fields[] = {
     {"sizes", as_address},
     {"stride", as_number},
     {"source_file", as_address},
+    {"peer", as_signed},
+    {"ticket", as_address},
+    {"prepared", as_address},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_SOURCE_FILE + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_PREPARED + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {
@@ -189,8 +192,10 @@ constexpr const char *relations[] = {
     nullptr,
     "refused by the driver with the result",
     "has a flag that needs",
+    nullptr,
+    "must differ from device",
 };
-static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_NEEDS + 1);
+static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_DIFFERENT + 1);
 
 template <class Row, std::size_t count> const Row &row_or_first(const Row (&rows)[count], std::int32_t index) noexcept {
     return rows[index >= 0 && static_cast<std::size_t>(index) < count ? index : 0];
@@ -205,6 +210,18 @@ struct number_text {
         std::snprintf(digits, sizeof digits, format, number);
     }
 };
+
+// The value, and the numbers of the bits of the limit.
+void write_choices(const number_text &value, std::uint64_t limit, char *text, std::size_t size) noexcept {
+    int length = std::snprintf(text, size, "%s, must be one of", value.digits);
+    const char *separator = " ";
+    for (unsigned choice = 0; choice < 64 && length > 0 && static_cast<std::size_t>(length) < size; ++choice) {
+        if (!(limit >> choice & 1)) continue;
+        const auto at = static_cast<std::size_t>(length);
+        length += std::snprintf(text + at, size - at, "%s%u", separator, choice);
+        separator = ", ";
+    }
+}
 
 } // namespace
 
@@ -229,15 +246,18 @@ std::uint64_t format_error(const ferry_error_info &details, const char *status_n
     // A value with a limit replaces the status text.
     const char *const relation = row_or_first(relations, details.numbers);
     const number_text value(details.value, field.form), limit(details.limit, field.form);
-    char numbers[128] = "";
+    char numbers[256] = "";
     if (relation)
         std::snprintf(numbers, sizeof numbers, "%s, %s %s", value.digits, relation, limit.digits);
+    else if (details.numbers == FERRY_NUMBERS_ONE_OF)
+        write_choices(value, details.limit, numbers, sizeof numbers);
     else if (details.numbers == FERRY_NUMBERS_VALUE)
         std::snprintf(numbers, sizeof numbers, "%s: ", value.digits);
+    const bool has_limit = relation || details.numbers == FERRY_NUMBERS_ONE_OF;
     const bool has_obstacle = details.numbers == FERRY_NUMBERS_OBSTACLE;
     const char *const function = details.driver_function;
     const int length =
-        std::snprintf(buffer, size, "%s%s%s%s%s%s (%s%s%s)", item, where, numbers, relation ? "" : status_text,
+        std::snprintf(buffer, size, "%s%s%s%s%s%s (%s%s%s)", item, where, numbers, has_limit ? "" : status_text,
                       has_obstacle ? ": " : "", has_obstacle ? text_of(details.value) : "", status_name,
                       function ? " from " : "", function ? function : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);

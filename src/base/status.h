@@ -40,6 +40,8 @@ enum class numbers : std::int32_t {
     obstacle = FERRY_NUMBERS_OBSTACLE,
     result = FERRY_NUMBERS_RESULT,
     needs = FERRY_NUMBERS_NEEDS,
+    one_of = FERRY_NUMBERS_ONE_OF,
+    different = FERRY_NUMBERS_DIFFERENT,
 };
 
 struct error {

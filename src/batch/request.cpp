@@ -6,6 +6,7 @@
 
 #include "batch/pageable.h"
 #include "routes/ranking.h"
+#include "routes/relayed.h"
 #include "submit/instance.h"
 
 namespace ferry {
@@ -114,6 +115,17 @@ copy_plan plan_alone(const batch_site &site, const shape &shape) noexcept {
     return plan_copy(shape, facts);
 }
 
+// Why the forced route cannot serve a piece of a group that is refused. If the route does not serve groups, a single
+// copy of the piece has a reason of its own, unless the route would serve it.
+obstacle why_refused(const batch_request &request, const batch_site &site, const batch_piece &piece,
+                     obstacle of_group) noexcept {
+    if (of_group == obstacle::not_known) return why_apart(request, piece);
+    const shape shape = shape_of(piece, request.ranges);
+    const call_facts call = {.context_device = site.context_device, .preferences = site.preferences};
+    if (of_group != obstacle::no_route || may_be_relayed(shape, call)) return of_group;
+    return plan_alone(site, shape).refused;
+}
+
 } // namespace
 
 error choose_batch_routes(ferry_instance &instance, const batch_input &input, bool takes_batch_calls,
@@ -133,8 +145,7 @@ error choose_batch_routes(ferry_instance &instance, const batch_input &input, bo
         if (const obstacle why = request.plans[group].refused; why != obstacle::none) {
             const batch_piece &first = *request.pieces.begin(group);
             request.bad_index = index_of(instance, input, shape_of(first, request.ranges));
-            return on_side(refuse_route(why == obstacle::not_known ? why_apart(request, first) : why),
-                           FERRY_SIDE_OPTIONS); // the preferences are the instance's
+            return refuse_route(why_refused(request, site, first, why));
         }
     request.lines.clear();
     for (int group = 0; group < piece_groups; ++group)

@@ -12,8 +12,8 @@ error read_pattern(const ferry_fill_desc &fill, fill_shape &shape) noexcept {
     const std::uint32_t size = fill.pattern_size;
     constexpr std::uint32_t room = sizeof fill.pattern;
     if (size == 0 || size > room || (size & (size - 1)) != 0)
-        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, numbers::power, room,
-                      size);
+        return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, numbers::power,
+                      room, size);
     std::memcpy(shape.pattern, fill.pattern, sizeof shape.pattern);
     // A wide pattern that repeats a narrower pattern, such as all zeros, is treated as the narrower pattern, which the
     // driver can fill.
@@ -71,7 +71,8 @@ error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limit
     if (error failed = read_pattern(fill, shape)) return failed;
     if (error failed = check_place(fill.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
     if (fill.destination.kind == FERRY_KIND_ARRAY)
-        return refuse_value(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, FERRY_KIND_ARRAY);
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, numbers::up_to,
+                      FERRY_KIND_DEVICE, FERRY_KIND_ARRAY);
     shape.width = fill.width;
     shape.height = std::max<std::uint64_t>(fill.height, 1);
     shape.depth = std::max<std::uint64_t>(fill.depth, 1);

@@ -64,7 +64,9 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_FILE)
         return refuse_signed(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_FILE, place.kind);
-    if (place.kind > FERRY_KIND_ARRAY) return refuse_value(FERRY_ERROR_UNSUPPORTED, side, FERRY_FIELD_KIND, place.kind);
+    if (place.kind > FERRY_KIND_ARRAY)
+        return refuse_signed(FERRY_ERROR_UNSUPPORTED, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_ARRAY,
+                             place.kind);
     if (place.file) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_FILE);
     if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
     const bool reads_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
@@ -76,7 +78,7 @@ error check_place(const ferry_place &place, std::int32_t side, const copy_limits
 
 error validate_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
                       shape_end &end) noexcept {
-    if (!place.address) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS);
+    if (!place.address) return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS, 0);
     end.array = nullptr;
     end.x = end.y = end.z = 0;
     end.row_pitch = place.row_pitch ? place.row_pitch : extent.width;
@@ -109,7 +111,7 @@ error validate_linear(const ferry_place &place, std::int32_t side, const copy_li
 namespace {
 
 error validate_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
-    if (!place.array) return refuse(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY);
+    if (!place.array) return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY, 0);
     end.array = place.array;
     end.span = {};
     end.row_pitch = end.slice_height = 0;

@@ -99,7 +99,7 @@ error refusal_of(const fill_shape &shape, const fill_facts &facts, const fill_pl
     if (plan.refused == obstacle::no_peer_access && is_elsewhere(end, facts.context_device))
         return refuse_device(end, facts.context_device);
     if (shape.unit > max_unit_of_driver)
-        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN, numbers::at_most,
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE, numbers::at_most,
                       max_unit_of_driver, shape.unit);
     return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, numbers::at_most, 1, shape.depth);
 }

@@ -14,7 +14,8 @@ namespace ferry {
 namespace {
 
 constexpr std::uint32_t format_version = 5;
-constexpr char title[] = "ferry-profile ", pair_word[] = "pair ", checksum_word[] = "checksum ";
+constexpr char title[] = "ferry-profile ", pair_word[] = "pair ", driver_word[] = "driver ",
+               checksum_word[] = "checksum ";
 constexpr const char *direction_names[copy_directions] = {"host_to_device", "device_to_host", "within_device",
                                                           "between_devices"};
 constexpr const char *gap_names[gap_sides] = {"source_gaps", "destination_gaps", "both_gaps"};
@@ -149,7 +150,7 @@ template <class Out> void put_device(Out &out, const profile_owner &owner) noexc
 }
 
 template <class Out> void put_driver(Out &out, const profile_owner &owner) noexcept {
-    out.put("driver ");
+    out.put(driver_word);
     out.put(static_cast<std::uint64_t>(owner.driver_version));
     out.put('\n');
 }
@@ -190,6 +191,15 @@ bool read_number(const char *&at, const char *end, std::uint64_t &number) noexce
     for (; at < end && *at >= '0' && *at <= '9' && at - first < 12; ++at)
         number = number * 10 + static_cast<std::uint64_t>(*at - '0');
     return at != first && (*first != '0' || at - first == 1);
+}
+
+// The number behind `word`; 0 if there is none.
+std::uint64_t number_after(const char *at, const char *end, const char *word) noexcept {
+    text_comparer begin(at, end);
+    begin.put(word);
+    std::uint64_t number = 0;
+    const char *digits = begin.at();
+    return begin.same() && read_number(digits, end, number) ? number : 0;
 }
 
 // Reads a PCI address.
@@ -293,7 +303,7 @@ profile_problem read_profile(const char *text, std::uint64_t size, const profile
     if (!head.same()) return {profile_fault::damage, 1};
     head.put(std::uint64_t{format_version});
     head.put('\n');
-    if (!head.same()) return {profile_fault::version, 1};
+    if (!head.same()) return {profile_fault::version, 1, number_after(text, end, title), format_version};
 
     // Damage is reported first, because the device that a damaged text states is irrelevant.
     const auto lines = static_cast<std::uint32_t>(std::count(text, end, '\n'));
@@ -308,7 +318,9 @@ profile_problem read_profile(const char *text, std::uint64_t size, const profile
     if (!device.same()) return {profile_fault::other_device, 2};
     text_comparer driver(device.at(), facts_end);
     put_driver(driver, owner);
-    if (!driver.same()) return {profile_fault::other_driver, 3};
+    if (!driver.same())
+        return {profile_fault::other_driver, 3, number_after(device.at(), facts_end, driver_word),
+                static_cast<std::uint64_t>(owner.driver_version)};
 
     device_profile found = {};
     const char *at = driver.at();

@@ -31,7 +31,8 @@ std::uint64_t write_profile(const device_profile &profile, const profile_owner &
 enum class profile_fault : std::uint8_t { none, version, damage, other_device, other_driver, value };
 struct profile_problem {
     profile_fault fault = profile_fault::none;
-    std::uint32_t line = 0; // counted from 1
+    std::uint32_t line = 0;                 // counted from 1
+    std::uint64_t found = 0, supported = 0; // of version and other_driver: the numbers in the text and here
 };
 
 // Accepts exactly the bytes that write_profile writes for an equal owner. On failure, `profile` is unchanged.

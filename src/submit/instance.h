@@ -36,10 +36,11 @@ inline error refuse_zero(std::int32_t field) noexcept {
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);
 constexpr error in_child = {.status = no_driver_in_child};
 
-inline error check_device(const ferry_instance &instance, std::int32_t device) noexcept {
+inline error check_device(const ferry_instance &instance, std::int32_t device,
+                          std::int32_t field = FERRY_FIELD_DEVICE) noexcept {
     const int count = instance.limits.device_count;
     if (device >= 0 && device < count) return {};
-    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE, numbers::count, count, device);
+    return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, field, numbers::count, count, device);
 }
 
 // Makes the context that ferry uses for `device` current for the scope.

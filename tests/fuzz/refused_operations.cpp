@@ -246,7 +246,8 @@ void refused_fill(world &w) {
         void (*spoil)(ferry_fill_desc &);
         std::int32_t status, field;
     } constexpr cases[] = {
-        {"pattern of 3 bytes", [](auto &f) { f.pattern_size = 3; }, FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_PATTERN},
+        {"pattern of 3 bytes", [](auto &f) { f.pattern_size = 3; }, FERRY_ERROR_INVALID_ARGUMENT,
+         FERRY_FIELD_PATTERN_SIZE},
         {"odd address", [](auto &f) { f.destination.address += 1; }, FERRY_ERROR_ALIGNMENT, FERRY_FIELD_ADDRESS},
         {"reserved word", [](auto &f) { f.reserved[5] = 1; }, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED},
         {"reserved0", [](auto &f) { f.reserved0 = 1; }, FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED},
