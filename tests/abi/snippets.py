@@ -3,7 +3,8 @@
 snippets.py PUBLIC_INCLUDE CUDA_INCLUDE CC CXX DOCUMENT_OR_FOLDER...
 
 A block becomes the body of a function. `…` is the reader's own error branch, here `return 1;`. Names that a block does
-not declare come from GIVEN, by the heading above the block. Blocks whose headers of CUDA are missing are skipped.
+not declare come from GIVEN, by the heading above the block. Blocks whose headers of CUDA are missing are skipped. The
+documents in WITHOUT_EXCEPTIONS are for programs that are built so.
 """
 import functools
 import re
@@ -15,6 +16,8 @@ from pathlib import Path
 SKIPPED = 77
 STRICT = ["-Wall", "-Wextra", "-Werror", "-Wno-unused"]
 LANGUAGES = {"c": ["-std=c99", "-x", "c"], "cpp": ["-std=c++17", "-x", "c++"]}
+
+WITHOUT_EXCEPTIONS = {"engines.md"}
 
 # Headers of CUDA that blocks include themselves, or through one of ferry's headers.
 CUDA_HEADERS = {"<cuda.h>": "<cuda.h>", "<driver_types.h>": "<driver_types.h>",
@@ -153,8 +156,8 @@ def program_of(document, number, heading, language, code):
 
 
 def main(public_include, cuda_include, cc, cxx, *paths):
-    def compiled(language, program):
-        return subprocess.run([cc if language == "c" else cxx, *STRICT, *LANGUAGES[language], "-I", public_include,
+    def compiled(language, program, *options):
+        return subprocess.run([cc if language == "c" else cxx, *STRICT, *LANGUAGES[language], *options, "-I", public_include,
                                *(["-isystem", cuda_include] if cuda_include else []), "-fsyntax-only", "-"],
                               capture_output=True, text=True, input=program)
 
@@ -176,7 +179,7 @@ def main(public_include, cuda_include, cc, cxx, *paths):
             if problem := next(filter(None, map(problem_with, needed)), None):
                 missing[problem] += 1
                 continue
-            done = compiled(language, program)
+            done = compiled(language, program, *(["-fno-exceptions"] if document.name in WITHOUT_EXCEPTIONS else []))
             count += 1
             if done.returncode:
                 failures += 1
