@@ -2,6 +2,7 @@
 import re
 
 LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors"]
+FUNCTIONS = r"ferry_\w+(?:(?:, | or | and )ferry_\w+)*"  # a list of functions in a sentence
 BLOCKING = ["none", "driver_lock", "first_use", "stream", "device"]  # each includes the waits of those before it
 DEFAULT = re.compile(rf"^ \* {{13}}({'|'.join(LABELS)}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
 LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
@@ -41,3 +42,66 @@ def with_common_errors(listed, status):
     if not status or listed.startswith("none"):
         return listed or "none."
     return f"the common errors; {listed}" if listed else "the common errors."
+
+
+# ---- What the comments say about a value
+
+def units_of(header):
+    """{unit: the names of the numbers of 64 bits that have it}, from the Conventions. A name may contain a *."""
+    rows = re.search(r"^ \* Units .*\n((?: \*  .*\n)*)", header, flags=re.M)
+    found = re.findall(r"^ \* {13}(\w+): (.*(?:\n \* {15}.*)*)", rows[1] if rows else "", flags=re.M)
+    return {unit: words(names).split(", ") for unit, names in found}
+
+
+def specials_of(text):
+    """[(value, what it means)]: the values with a meaning of their own, such as "0: no limit"."""
+    value = r"-?\d+|NULL|UINT\d+_MAX|FERRY_\w+"
+    return re.findall(rf"(?:^|[;.,] |\. )({value}): ((?:(?!; (?:{value}): )[^.;])*)", text)
+
+
+def unclear_special(text):
+    """A value with a meaning of its own that is not written as "0: no limit"; empty if there is none."""
+    found = re.search(r"(?<![\w`])(?:-1|0|NULL|UINT\d+_MAX|FERRY_\w+_UNKNOWN) "
+                      r"(?:if|for|where|until|also|otherwise|elsewhere|with|without|in|of|means|while)\b", text)
+    return found[0] if found else ""
+
+
+def threads_of(text):
+    """(the threads on which a callback runs, what it must not call); None if the text does not say."""
+    found = re.search(r"\bThreads: ([a-z, ]+); must not call ([^.]*)\.", text)
+    return found and (found[1].split(", "), [one.split()[-1] for one in found[2].split(" or ")])
+
+
+def ownership_of(text):
+    """What the label Ownership says, as data: {name: its keys}.
+
+    The name "memory" is the memory to which a descriptor or an address refers. "returned" is the result, "block->address"
+    a field of a struct that the call fills, and "callbacks" all callbacks of the options with their data.
+    """
+    found = {}
+    for name, functions in re.findall(rf"(?:\*|\b)(\w+|\w+->\w+)(?:, an? \w+,)? is the caller's until ({FUNCTIONS})", text):
+        found[name] = {"ownership": "caller", "ended_by": re.findall(r"ferry_\w+", functions)}
+    for name in re.findall(r"\*(\w+) is the caller's to close", text):
+        found[name] = {"ownership": "caller", "ended_by": []}
+    for name, owner in re.findall(r"\*(\w+)(?:, an? \w+,)? (?:belongs to|ends with) ([^.;]*?)(?: and ends with it| as before)?[.;]",
+                                  text):
+        found[name] = {"ownership": "other", "owner": owner.strip("`")}
+        alone = re.search(rf"({FUNCTIONS}) end it alone", text)
+        if alone:
+            found[name]["ended_by"] = re.findall(r"ferry_\w+", alone[1])
+    for names, until in re.findall(r"((?:`\w+`(?:, | and )?)+) must live until ([^.;,]*)", text):
+        found.update({name: {"ownership": "kept", "until": until} for name in re.findall(r"\w+", names.replace(" and ", " "))})
+    for name, pattern in [("memory", r"[Tt]he memory must (?:live|stay valid) until ([^.;,]*)"),
+                          ("callbacks", r"[Tt]he callbacks and their data must live until ([^.;,]*)"),
+                          ("returned", r"^valid until ([^.;,]*)")]:
+        until = re.search(pattern, text)
+        if until:
+            found[name] = {"ownership": "kept", "until": until[1]}
+    return found
+
+
+def inherited_of(text):
+    """[(function, names)]: whose Ownership also holds; no names: all of it."""
+    found = [(function, []) for function in re.findall(r"(?:^|[.;] )as (ferry_\w+)", text)]
+    return found + [(function, ["memory"] * bool(memory) + [name]) for memory, name, function in
+                    re.findall(r"(the memory and )?\*(\w+) as for (ferry_\w+)", text)]

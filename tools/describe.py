@@ -4,12 +4,13 @@
 Writes DESCRIPTION (JSON) with all constants, structs, callbacks and functions, and what the headers' comments say about
 each. Writes DECLARATIONS, the headers without comments and directives, for parsers such as cffi and LuaJIT.
 docs/languages.md explains both. Without these two files, the script prints the description. The generators of the
-bindings import `describe` instead. Both files also contain the constants and structs of ferry_software.h. The functions
+bindings import `describe` instead. Information that the comments lack, such as the owner of a new handle, is an error. Both files also contain the constants and structs of ferry_software.h. The functions
 of ferry_software.h belong to another library.
 
 The script reads the C that the headers consist of: macros with numbers, structs of scalars, arrays, pointers and other
 structs, and functions. It fails on anything else. tests/abi/description.py compares the description with a C compiler.
 """
+import fnmatch
 import json
 import re
 import sys
@@ -21,7 +22,8 @@ VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
 import c_headers  # noqa: E402
 import driver_calls  # noqa: E402
-from labels import LABELS, blocking_class, defaults_of, split, values_of, with_common_errors, words  # noqa: E402
+from labels import (LABELS, blocking_class, defaults_of, inherited_of, ownership_of, specials_of, split,  # noqa: E402
+                    threads_of, unclear_special, units_of, values_of, with_common_errors, words)
 
 SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8}
 POINTER_SIZE = 8
@@ -56,6 +58,7 @@ class Constant(NamedTuple):
     value: str
     comment: str
     line: int
+    before: str  # the comment before it, which is about it and the constants after it
 
 
 class Header:
@@ -63,6 +66,7 @@ class Header:
 
     def __init__(self, text):
         self.text = text
+        self.units = units_of(text)
         self.comments = {match.end(): match for match in re.finditer(r"/\*.*?\*/", text, flags=re.S)}
         # The code is at the same offsets as in the text.
         self.code = re.sub(r"/\*.*?\*/", lambda match: re.sub(r"[^\n]", " ", match[0]), text, flags=re.S)
@@ -105,8 +109,9 @@ class Header:
 
     def constant(self, match):
         value = match[2].replace("\\\n", " ")
+        before = self.comment_before(match.start())
         return Constant(match[1], " ".join(value.split()), plain(self.comment_after(match.start() + len(match[0].rstrip()))),
-                        self.line_of(match.start()))
+                        self.line_of(match.start()), "" if "-----" in before else plain(before))
 
     def struct(self, match):
         fields = [variable(one[0][:-1])._replace(
@@ -170,12 +175,13 @@ def find_constants(header):
     named = sorted(set(re.findall(r"\bFERRY_(?:[A-Z0-9]+_)+(?=\*)", header.text)), key=len, reverse=True)
     empty_lines = [number for number, line in enumerate(header.text.split("\n"), 1) if not line]
     sets, known = {}, {}
-    for name, text, comment, line in header.constants:
+    for name, text, comment, line, before in header.constants:
         value = known[name] = evaluate(text, known)
         prefix = next((one for one in named if name.startswith(one)), re.match(r"FERRY_(?:[A-Z]+_)?", name)[0])[:-1]
         kind = "uint32_t" if text.lower().rstrip(")").endswith("u") else "int32_t"
         place = sum(empty < line for empty in empty_lines)
-        sets.setdefault((prefix, kind, place), []).append({"name": name, "value": value, "type": kind, "comment": comment})
+        sets.setdefault((prefix, kind, place), []).append({"name": name, "value": value, "type": kind, "comment": comment,
+                                                           "before": before})
     return named_groups(sets)
 
 
@@ -194,9 +200,26 @@ def named_groups(sets):
 
 # ---- Types
 
-def describe_callback(function, name, text, known, callbacks):
-    """Appends a function of the program, and the functions among its parameters. `text` is its part of the comment."""
-    result = {"name": name, "returns": function.returns, "parameters": []}
+class Known(NamedTuple):
+    """What the headers say about all values."""
+    groups: dict
+    group_of: dict
+    units: dict
+
+    def number(self, name):
+        """The value of a constant, or of NULL and UINT32_MAX and the like."""
+        if name in self.group_of:
+            return next(one["value"] for one in self.groups[self.group_of[name]] if one["name"] == name)
+        largest = re.fullmatch(r"UINT(\d+)_MAX", name)
+        return 2 ** int(largest[1]) - 1 if largest else 0 if name == "NULL" else int(name)
+
+
+def describe_callback(function, name, text, known, callbacks, called_by="ferry"):
+    """Appends a callback, and the functions among its parameters. `text` is its part of the comment."""
+    threads, must_not_call = ((["program"], []) if called_by == "program" else threads_of(text) or
+                              sys.exit(f'{name}: the comment lacks "Threads: …; must not call …."'))
+    result = {"name": name, "returns": function.returns, "called_by": called_by, "threads": threads,
+              "must_not_call": must_not_call, "parameters": []}
     callbacks.append(result)
     if re.search(r"\bReturns 1 if\b", text):
         result["returns_is"] = "flag"
@@ -204,11 +227,14 @@ def describe_callback(function, name, text, known, callbacks):
         described = {"name": one.name, "type": one.type}
         said = re.search(rf"`{one.name}`: ([^.]*)", text)
         described.update(describe_value(one.name, said[1] if said else "", one.type, known))
+        described.update(describe_number(one.name, said[1] if said else "", one.type, known))
         if described["type"] == "const char *":
             described["is"] = "text"
-        if one.returns:
+        if "*" in one.type:
+            described["ownership"] = "ended" if f"Ends `{one.name}`" in text else "call"
+        if one.returns:  # ferry's own function, which the program calls on any of its threads
             described["callback"] = f"{name}.{one.name}"
-            describe_callback(one, described["callback"], "", known, callbacks)
+            describe_callback(one, described["callback"], "", known, callbacks, "program")
         result["parameters"].append(described)
 
 
@@ -217,7 +243,7 @@ def describe_value(name, text, kind, known):
 
     `text` is its comment. It begins with constants, with 0 or 1 (or "1: " and a meaning), or with an array's length.
     """
-    groups, group_of = known
+    groups, group_of, _ = known
     if name == "status" or text.startswith("a status"):
         return {"constants": "FERRY_ERROR", "is": "status"}
     if re.fullmatch(r"reserved\d*", name):
@@ -242,9 +268,28 @@ def describe_value(name, text, kind, known):
     return {"count_of": owner[1]} if owner else {}
 
 
+def describe_number(name, text, kind, known, more=""):
+    """The unit of a number of 64 bits, and the values with a meaning of their own. `more`: other text about the values."""
+    found = {}
+    if re.fullmatch(r"(?:const )?u?int64_t(?: \*)?", kind):
+        said = re.match(rf"({'|'.join(known.units)}|texels)\b", text)
+        named = [unit for unit, names in known.units.items() if any(fnmatch.fnmatchcase(name, one) for one in names)]
+        if not said and len(named) != 1:
+            sys.exit(f"{name}: the Conventions give it the units {named}, and its comment begins with none: {text}")
+        found["unit"] = said[1] if said else named[0]
+    special = {one: means for one, means in specials_of(text) + specials_of(more)}
+    if special:
+        found["special"] = [{"value": known.number(one), **({} if re.match(r"-?\d", one) else {"name": one}), "means": means}
+                            for one, means in special.items()]
+    if unclear_special(text):
+        sys.exit(f'{name}: write "VALUE: meaning" instead of "{unclear_special(text)} …"')
+    return found
+
+
 def describe_struct(struct, known, callbacks, structs):
     rows = dict(re.findall(r"^(\w+) {2,}(.*(?:\n +.*)*)", struct.comment, flags=re.M))  # of the table in the comment
-    numbers = {one["name"]: one["value"] for group in known[0].values() for one in group}
+    numbers = {one["name"]: one["value"] for group in known.groups.values() for one in group}
+    kept = ownership_of(struct.comment)
     fields, end, largest = [], 0, 1
     for field in struct.variables:
         size, align = (POINTER_SIZE,) * 2 if "*" in field.type else (SIZES.get(field.type),) * 2
@@ -259,9 +304,15 @@ def describe_struct(struct, known, callbacks, structs):
             one["count"] = count
             if one["type"] == "char":
                 one["is"] = "text"
+        if one.get("is") not in ("flag", "reserved"):
+            one.update(describe_number(field.name, field.comment, field.type, known, words(rows.get(field.name, ""))))
+        if "*" in field.type or one.get("unit") == "address":
+            owner = re.search(r"\bbelongs to ([^.;]*)", field.comment)
+            one.update({"ownership": "static"} if re.search(r"\bStatic\b", field.comment) else
+                       {"ownership": "other", "owner": owner[1]} if owner else kept.get(field.name, {}))
         if field.returns:
             one["callback"] = f"{struct.name}.{field.name}"
-            describe_callback(field, one["callback"], rows.get(field.name, ""), known, callbacks)
+            describe_callback(field, one["callback"], words(rows.get(field.name, "")), known, callbacks)
         fields.append(one)
     return {"name": struct.name, "size": -(-end // largest) * largest, "align": largest,
             "has_struct_size": fields[0]["name"] == "struct_size" if fields else False,
@@ -276,6 +327,7 @@ def describe_parameter(parameter, names, nullable, versioned, text, known, opaqu
     one = {"name": name, "type": kind}
     one.update(describe_value(name, text, "void *" if text.startswith(("`", "as many")) else
                               target if kind.endswith("*") else kind, known))
+    one.update(describe_number(name, text, kind, known))
     if text and one.keys() <= {"name", "type"} or one.get("count", 0) not in [*names, *range(4096)]:
         sys.exit(f"the label Values says of {name}: {text}")
     if "*" not in kind:
@@ -336,6 +388,105 @@ def describe_function(function, comment, of_comment, defaults, versioned, known,
     return result
 
 
+# ---- Ownership
+
+# The functions whose names say that they end something.
+ENDS = re.compile(r"_(?:destroy|release|free|close|unregister)(?:_|$)")
+
+
+class Ownership:
+    """Adds to the pointers, handles and addresses of functions and structs what the labels Ownership say about them."""
+
+    def __init__(self, functions, structs, opaque):
+        self.functions = {one["name"]: one for one in functions}
+        self.structs = {one["name"]: one for one in structs}
+        self.opaque = opaque
+        self.ended = []  # parameters whose object the call ends
+        self.objects = {}  # {(type, the functions that end it): the functions that make it}
+        self.inputs = {one["type"][6:-2] for function in functions for one in function["parameters"]
+                       if re.fullmatch(r"const ferry_\w+ \*", one["type"])}
+
+    def said_of(self, name):
+        text = self.functions[name]["ownership"]
+        found = {}
+        for other, names in inherited_of(text):
+            inherited = self.said_of(other)
+            found.update({one: inherited[one] for one in names or inherited})
+        found.update(ownership_of(text))
+        return found
+
+    def add(self):
+        said = {name: self.said_of(name) for name in self.functions}
+        for name, function in self.functions.items():
+            for one in function["parameters"]:
+                self.add_to_parameter(function, one, said[name])
+            if "*" in function["returns"]:
+                function["returns_ownership"] = ({"ownership": "static"} if function["returns"] == "const char *" else
+                                                 {**said[name]["returned"], "ownership": "other"})
+        for one in self.ended:
+            one["ownership"] = "ended"
+        ended = {end for _, ends in self.objects for end in ends}
+        ended |= {end for each in said.values() for one in each.values() for end in re.findall(r"ferry_\w+", one.get("until", ""))}
+        for name in self.functions:
+            if ENDS.search(name) and name not in ended:
+                sys.exit(f"{name}: no label Ownership says that the function ends something: \"… is the caller's until {name}\"")
+        for struct in self.structs.values():
+            for one in struct["fields"]:
+                self.check_field(struct, one)
+        return [{"type": kind, "made_by": made_by, "ended_by": list(ends)} for (kind, ends), made_by in self.objects.items()]
+
+    def add_to_parameter(self, function, one, said):
+        kind, name = one["type"], one["name"]
+        stored = kind[:-1].strip()
+        base = stored.rstrip("* ").replace("struct ", "")
+        is_address = stored in ("void *", "uint64_t") and name == "address"
+        if kind.endswith("*") and not kind.startswith("const ") and (stored.endswith("*") and base in self.opaque or is_address):
+            if name not in said:
+                sys.exit(f"{function['name']}: the label Ownership does not say whose *{name} is")
+        for field in [field for field in said if field.startswith(f"{name}->")]:
+            struct = self.structs[kind[:-2]]
+            target = next(each for each in struct["fields"] if each["name"] == field.split("->")[1])
+            target.update(said[field])
+            self.note_object(function["name"], target["type"], said[field])
+        if "callbacks" in said and kind.startswith("const ") and base[6:] in self.structs:
+            for field in self.structs[base[6:]]["fields"]:
+                if "callback" in field or field["name"].endswith("_user"):
+                    field.update(said["callbacks"])
+        if "*" not in kind and one.get("unit") != "address" and name not in said:
+            return
+        memory = said.get("memory")
+        if "*" not in kind and memory:
+            one.update(memory)
+        else:
+            one.update(said.get(name, {"ownership": "call"}))
+        if name in said:
+            self.note_object(function["name"], stored, said[name])
+        describes_memory = base[6:] in ("ferry_copy_desc", "ferry_fill_desc", "ferry_piece_list") and kind.startswith("const ")
+        if describes_memory and function["returns_status"]:
+            one["memory_until"] = memory["until"] if memory else "the call returns"
+        if name == "ticket" and one.get("nullable") and kind.endswith("**") and not memory:
+            sys.exit(f"{function['name']}: the label Ownership does not say how long the memory must live")
+
+    def note_object(self, maker, kind, said):
+        """`kind`: the type of the object. The parameters by which functions end it get their key."""
+        for end in said.get("ended_by", []):
+            if end not in self.functions:
+                sys.exit(f"{maker}: no function {end}")
+            target = next((one for one in self.functions[end]["parameters"]
+                           if one["type"] == kind and (kind != "uint64_t" or one["unit"] == "address")), None)
+            if target:
+                self.ended.append(target)
+        if said["ownership"] == "caller":
+            self.objects.setdefault((kind, tuple(said["ended_by"])), []).append(maker)
+
+    def check_field(self, struct, one):
+        if "*" not in one["type"] and one.get("unit") != "address" or "ownership" in one:
+            return
+        if "*" in one["type"] and struct["name"] not in self.inputs:
+            sys.exit(f"{struct['name']}.{one['name']}: the comment says neither \"Static\" nor \"belongs to …\"")
+        one["ownership"] = "call" if struct["name"] in self.inputs else "other"
+
+
 def comments_of_functions(header):
     """[(comment, its functions)]. A comment belongs to the functions that follow it without an empty line."""
     lines, found = header.text.split("\n"), []
@@ -353,6 +504,34 @@ def kinds_of(groups, described):
     named = set(re.findall(r'constants": "(\w+)"', json.dumps(described)))
     return {group: "number" if group not in named else "choice" if values[0]["type"] == "int32_t" else "flags"
             for group, values in groups.items()}
+
+
+def describe_group(group, kind, values):
+    comment = "\n".join(one["before"] for one in values if one["before"])
+    if not comment and len(values) > 1:
+        sys.exit(f"{group}: there is no comment before its first constant")
+    return {"group": group, "type": values[0]["type"], "kind": kind, "comment": comment,
+            "values": [{key: value for key, value in one.items() if key != "before"} for one in values]}
+
+
+def describe_handle(name, groups):
+    """A group of constants may be values of a handle: its comment then has the cast."""
+    found = {"type": f"struct {name} *", "cuda": HANDLES[name]}
+    for group, values in groups.items():
+        if f"(struct {name} *)(uintptr_t)" in values[0]["before"]:
+            found["constants"] = group
+    return found
+
+
+def describe_status(text):
+    """The numbers of statuses, from the Conventions."""
+    said = re.search(r"0 is success, (-\d+) to (-\d+) are ferry's own errors \((\w+)_\*\), and (-\d+) - r is the status "
+                     r"of the driver's CUresult r", words(text))
+    if not said:
+        sys.exit("the Conventions do not say which statuses are errors")
+    return {"type": "int32_t", "success": 0, "errors": "negative",
+            "own": {"first": int(said[1]), "last": int(said[2]), "constants": said[3]},
+            "driver": {"base": int(said[4]), "status": "base - result", "driver_constants": "CUresult"}}
 
 
 # ---- The two files
@@ -375,7 +554,8 @@ def releases_of_functions():
 
 def describe(folder=c_headers.FOLDER):
     header = Header(text_of(folder))
-    known = groups, _ = find_constants(header)
+    known = Known(*find_constants(header), header.units)
+    groups = known.groups
     defaults = defaults_of(header.text)
     callbacks, structs, functions = [], [], []
     for one in header.structs:
@@ -394,14 +574,16 @@ def describe(folder=c_headers.FOLDER):
         if one["name"] not in since:
             sys.exit(f"{one['name']} is in no node of {VERSION_SCRIPT.name}")
         one.update(driver=calls[one["name"]], since=since[one["name"]])
+    objects = Ownership(functions, structs, header.opaque).add()
     kinds = kinds_of(groups, [structs, callbacks, functions])
     return {
         "about": "The C interface of ferry, made from the C headers by tools/describe.py. docs/languages.md explains it.",
         "version": ".".join(str(one["value"]) for one in groups["FERRY_VERSION"]),
-        "handles": [{"type": f"struct {name} *", "cuda": HANDLES[name]} for name in header.opaque if name in HANDLES],
+        "status": describe_status(header.text),
+        "handles": [describe_handle(name, groups) for name in header.opaque if name in HANDLES],
         "opaque": [name for name in header.opaque if name not in HANDLES],
-        "constants": [{"group": group, "type": values[0]["type"], "kind": kinds[group], "values": values}
-                      for group, values in groups.items()],
+        "objects": objects,
+        "constants": [describe_group(group, kinds[group], values) for group, values in groups.items()],
         "callbacks": callbacks, "structs": structs, "functions": functions}
 
 

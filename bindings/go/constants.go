@@ -439,8 +439,8 @@ const (
 
 // FERRY_DEFAULT_STREAM_*
 const (
-	DefaultStreamLegacy    = 1
-	DefaultStreamPerThread = 2
+	DefaultStreamLegacy    = 1 // the same stream as NULL
+	DefaultStreamPerThread = 2 // the default stream of the calling thread
 )
 
 // StreamFlags is any combination of the constants FERRY_STREAM_*.

@@ -68,14 +68,14 @@ type DeviceInfo struct {
 	ConcurrentManagedAccess          bool        // the host may use managed memory while the device works
 	MemoryPools                      bool        // stream-ordered allocation works
 	PoolHandleTypes                  HandleTypes // FERRY_HANDLE_*
-	NUMANode                         int         // of the nearest host memory; -1 if the driver does not report it
+	NUMANode                         int         // of the nearest host memory; -1: the driver does not report it
 	Integrated                       bool        // shares the host's physical memory
 	TexturePitchAlignment            int         // bytes
 	HostMemoryPools                  bool        // pools of FERRY_LOCATION_HOST work
 	HostNUMAMemoryPools              bool        // pools of FERRY_LOCATION_HOST_NUMA work
 	IPCEvents                        bool        // events can be shared between processes
 	LUID                             [8]byte     // Windows: of the adapter; zeros elsewhere
-	LUIDNodeMask                     uint32      // Windows: the nodes of the adapter that are the device; 0 elsewhere
+	LUIDNodeMask                     uint32      // Windows: the nodes of the adapter that are the device; 0: other systems
 }
 
 func newDeviceInfo(c *C.ferry_device_info) DeviceInfo {
@@ -123,19 +123,19 @@ type Explanation struct {
 	Blocks            Blocks     // FERRY_BLOCKS_*
 	Synchronises      bool       // ferry itself waits: after the driver's call, if the call returns before the copy is complete; before it, if the call would read a pageable source too early
 	DriverCall        string     // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
-	ContextDevice     int        // the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE
-	DestinationMemory MemoryKind // FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE
-	DestinationDevice int        // where device or array memory lies; -1 otherwise
+	ContextDevice     int        // of the context that the copy runs in; -1: FERRY_ROUTE_NONE
+	DestinationMemory MemoryKind // FERRY_MEMORY_*; without meaning for FERRY_ROUTE_NONE
+	DestinationDevice int        // where device or array memory lies; -1: other memory
 	SourceMemory      MemoryKind // FERRY_MEMORY_*, likewise; NONE for a fill
 	SourceDevice      int
-	Calls             uint32 // of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none
+	Calls             uint32 // of the driver: 1, or more where host memory is registered in pieces or in part; 0: none
 	Width             uint64 // the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded
 	Height            uint64
 	Depth             uint64
 	DriverNS          uint64        // predicted for the driver route, from the call until the bytes are there; 0: not known
 	KernelNS          uint64        // likewise for a kernel, which is used if it is 5 % faster: see FERRY_ROUTE_AUTO
 	KernelObstacle    Obstacle      // FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one
-	MaxSMs            uint32        // the maximum number of SMs that the route keeps busy; 0 for the driver's
+	MaxSMs            uint32        // the maximum number of SMs that the route keeps busy; 0: the driver's choice
 	StagedNS          uint64        // as driver_ns, for FERRY_ROUTE_STAGED
 	StagedObstacle    Obstacle      // FERRY_OBSTACLE_*: why that cannot take it
 	Threads           uint32        // the maximum number of CPU threads that the route keeps busy, a waiting caller included
@@ -210,7 +210,7 @@ func (s BatchExplanation) String() string { return s.line }
 
 // BatchExplanation is ferry_batch_explanation. What ferry would do with a batch. Set struct_size first.
 type BatchExplanation struct {
-	ContextDevice  int        // the device of the context that the batch runs in; -1 if nothing is to be copied
+	ContextDevice  int        // the device of the context that the batch runs in; -1: nothing to copy
 	Singles        BatchShare // one by one, by any route: ferry_copy_explain_async tells which
 	BatchCalls     BatchShare // by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync
 	Kernels        BatchShare // by kernels that copy many in one launch
@@ -242,11 +242,11 @@ func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
 // TicketInfo is ferry_ticket_info. The progress of the work of a ticket.
 type TicketInfo struct {
 	Done       bool   // the work has ended, with success or not
-	Status     Status // of the work: 0 while in flight and after success; else what ended it
+	Status     Status // of the work. 0: in flight, or ended with success; else what ended it
 	Route      Route  // FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0
 	BytesDone  uint64 // bytes that have arrived. Before the end, only single staged copies have a number
-	BytesTotal uint64 // of the copy, the batch or the fill; 0 for a prepared batch and for a stream
-	Tag        uint64 // ferry_copy_options.tag; 0 for a stream
+	BytesTotal uint64 // of the copy, the batch or the fill. 0: a prepared batch or a stream
+	Tag        uint64 // ferry_copy_options.tag; 0: a stream
 }
 
 func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
@@ -263,10 +263,10 @@ func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
 // AddressInfo is ferry_address_info. What lies at an address.
 type AddressInfo struct {
 	Memory        MemoryKind // FERRY_MEMORY_*
-	Device        int        // where device memory lies; -1 otherwise
+	Device        int        // where device memory lies; -1: other memory
 	RangeStart    uint64     // the allocation or registration around the address, all its pieces; 0: not known
 	RangeSize     uint64     // bytes
-	DeviceAddress uint64     // the address that a kernel uses for the same byte; 0 for pageable memory
+	DeviceAddress uint64     // the address that a kernel uses for the same byte; 0: pageable memory
 }
 
 func newAddressInfo(c *C.ferry_address_info) AddressInfo {
@@ -318,9 +318,9 @@ type PeerInfo struct {
 	CanAccess       bool   // `device` can reach the memory of `peer`: the driver reports access, and no probe failed
 	DriverCanAccess bool   // the driver reports access
 	Probe           Probe  // FERRY_PROBE_*: in this instance
-	PerformanceRank int    // the driver's ranking of the links, 0 for the best; -1 if it is not reported
-	NativeAtomics   bool   // atomic operations work across the link; 0 also if it is not reported
-	ArrayAccess     bool   // arrays can be reached too; 0 also if it is not reported
+	PerformanceRank int    // the driver's ranking of the links; 0: the best; -1: not reported
+	NativeAtomics   bool   // atomic operations work across the link; 0: they do not, or it is not reported
+	ArrayAccess     bool   // arrays can be reached too; 0: they cannot, or it is not reported
 	DirectMbPerS    uint32 // MB/s of copies from `device` to `peer` with access
 	BounceMbPerS    uint32 // likewise, by the driver without access
 	RelayMbPerS     uint32 // likewise, by FERRY_ROUTE_RELAYED
@@ -352,7 +352,7 @@ func newPeerInfo(c *C.ferry_peer_info) PeerInfo {
 
 // StagingInfo is ferry_staging_info. The resources for staged copies, and the number of copies in flight: enqueued and not ended; in a graph, while it runs.
 type StagingInfo struct {
-	Threads        uint32 // ferry's own; 0 until staging is prepared or first used. With submit: those it started
+	Threads        uint32 // ferry's own; 0: staging was neither prepared nor used. With submit: those it started
 	BusyThreads    uint32 // moving bytes now, including helping callers and the program's threads
 	CopiesInFlight uint32
 	StagingBytes   uint64 // pinned for the staging buffers of all devices
@@ -372,7 +372,7 @@ func newStagingInfo(c *C.ferry_staging_info) StagingInfo {
 // PoolDesc is ferry_pool_desc. How to create a pool.
 type PoolDesc struct {
 	Location    Location    // FERRY_LOCATION_*
-	Index       int         // ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST
+	Index       int         // ordinal of the device, or number of the NUMA node; 0: the only one of FERRY_LOCATION_HOST
 	HandleTypes HandleTypes // FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared
 	MaxSize     uint64      // bytes; 0: no limit of its own
 }
@@ -390,8 +390,8 @@ func (s PoolDesc) c() C.ferry_pool_desc {
 // PoolInfo is ferry_pool_info. The facts of one pool.
 type PoolInfo struct {
 	Location    Location    // FERRY_LOCATION_*
-	Index       int         // ordinal of the device, number of the NUMA node, 0, or -1 if the location is unknown
-	HandleTypes HandleTypes // FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them
+	Index       int         // ordinal of the device, number of the NUMA node, or 0; -1: the location is unknown
+	HandleTypes HandleTypes // FERRY_HANDLE_*; 0: none, or a pool that ferry did not create
 	MaxSize     uint64      // bytes; 0: no limit of its own, or not created by ferry
 	IsDefault   bool        // the default pool of its location
 	IsImported  bool        // of another process. It serves only to import memory: it cannot allocate, trim, become current or report statistics or attributes
@@ -460,14 +460,14 @@ func newIPCInfo(c *C.ferry_ipc_info) IPCInfo {
 	}
 }
 
-// ArrayDesc is ferry_array_desc. An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is a slice, and so is a face of a cube: its number is z.
+// ArrayDesc is ferry_array_desc. An array's shape. In a copy a layer is a slice, and so is a face of a cube: its number is z.
 type ArrayDesc struct {
 	Format   Format     // FERRY_FORMAT_*
 	Channels uint32     // 1, 2 or 4, or the number that the format has
 	Flags    ArrayFlags // FERRY_ARRAY_*
-	Width    uint64
-	Height   uint64
-	Depth    uint64
+	Width    uint64     // texels
+	Height   uint64     // texels; 0: a 1D array
+	Depth    uint64     // texels, layers or faces; 0: a 1D or 2D array
 }
 
 func newArrayDesc(c *C.ferry_array_desc) ArrayDesc {

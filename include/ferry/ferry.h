@@ -168,13 +168,15 @@ FERRY_API void ferry_close(ferry_instance *instance);
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
  *
+ * `address` and `array` must live until the work that takes the place is complete.
+ *
  * Only full checks refuse a wrong address, and pageable memory that the process cannot read, or cannot write at a
  * destination. They test the process's mappings during the call, but not whether a file system has room for a sparse
  * file. With basic checks the driver may refuse such memory or the process may crash, as with the driver's own calls.
  */
 typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */
-    int32_t device; /* ordinal, or FERRY_DEVICE_UNKNOWN */
+    int32_t device; /* ordinal; FERRY_DEVICE_UNKNOWN: the program does not know it */
     uint64_t address;
     struct CUarray_st *array;
     uint64_t row_pitch;
@@ -203,6 +205,7 @@ typedef struct ferry_copy_desc {
  * the values. A NULL place is ignored.
  *
  * NULL:          `place`, `address`, `array`.
+ * Ownership:     `address` and `array` must live until the work that takes the place is complete.
  */
 FERRY_API void ferry_place_any(ferry_place *place, uint64_t address);
 FERRY_API void ferry_place_host(ferry_place *place, const void *address);
@@ -298,14 +301,17 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
  *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
  *              calling thread; the results must stay valid until ferry_close. ferry then loads no library. Not used
- *              with FERRY_DRIVER_SOFTWARE.
+ *              with FERRY_DRIVER_SOFTWARE. Threads: caller; must not call ferry.
  * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
- *              nowhere else.
- * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. `deallocate`
- *              receives the size. Set both or neither. Copies call it only on first need for staging, also on ferry's
- *              threads; for a ticket if no released one is free; and for a batch that needs more room than earlier ones
- *              or runs beside others. The software driver does not use it. A graph keeps 16 bytes for each staged copy
- *              in it; they come from malloc, because the graph may outlive the instance.
+ *              nowhere else. Threads: caller; must not call ferry.
+ * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. Set it together
+ *              with `deallocate`, or neither. Copies call it only on first need for staging, also on ferry's threads;
+ *              for a ticket if no released one is free; and for a batch that needs more room than earlier ones or runs
+ *              beside others. The software driver does not use it. A graph keeps 16 bytes for each staged copy in it;
+ *              they come from malloc, because the graph may outlive the instance. Threads: caller, ferry; must not call
+ *              ferry.
+ * deallocate   Ends `memory`, which `allocate` returned, and receives its size. Threads: caller, ferry; must not call
+ *              ferry.
  * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
  *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
@@ -332,14 +338,14 @@ typedef struct ferry_trace_event ferry_trace_event;
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
  *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
  *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
- *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls
- *              submit from a host function, so neither submit nor work may call the driver or wait for a thread that
- *              does. work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
+ *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit
+ *              from a host function, so neither submit nor work may call the driver or wait for a thread that does.
+ *              work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
  *              thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
  *              had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
  *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
  *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
- *              runs for as long as it is needed.
+ *              runs for as long as it is needed. Threads: driver; must not call ferry or the driver.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
@@ -351,19 +357,20 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no third event if
  *              the call failed, did nothing, or became part of a graph, if the stream has not passed the work at
  *              ferry_close, or if the context ended without ferry_context_destroy. `event` is valid during the
- *              callback. The third event costs a call on a stream an event of the driver's, some microseconds.
+ *              callback. The third event costs a call on a stream an event of the driver's, some microseconds. Threads:
+ *              caller, ferry; must not call ferry.
  * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
  *
- * Callbacks may run on several threads at once. get_proc and log run inside calls of this instance, also ferry_open and
- * ferry_close, on the calling thread; allocate and deallocate also on ferry's own threads, and trace on both. No
- * callback may call ferry or throw.
+ * Threads lists where a callback may run: caller, the thread of a call of this instance, including ferry_open and
+ * ferry_close; ferry, a thread that ferry started; driver, a thread of the driver. A callback may run on several
+ * threads at once. No callback may throw.
  */
 struct ferry_options {
     uint32_t struct_size;
     int32_t driver;             /* FERRY_DRIVER_* */
     int32_t checks;             /* FERRY_CHECKS_* */
     int32_t kernels;            /* FERRY_KERNELS_* */
-    const void *driver_options; /* NULL for the defaults */
+    const void *driver_options; /* NULL: the defaults */
     void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
     void (*log)(void *user, int32_t level, const char *message);
@@ -371,7 +378,7 @@ struct ferry_options {
     void *(*allocate)(void *user, uint64_t size, uint64_t alignment);
     void (*deallocate)(void *user, void *memory, uint64_t size);
     void *allocate_user;
-    uint64_t register_chunk;                /* bytes; 0 for the default, 256 GiB */
+    uint64_t register_chunk;                /* bytes; 0: 256 GiB */
     uint64_t deferred_bytes;                /* 0: a sixteenth of the device's memory */
     const ferry_copy_options *copy_options; /* NULL: the ordinary choice */
     int32_t staging;                        /* FERRY_STAGING_* */
@@ -416,12 +423,12 @@ struct ferry_trace_event {
     uint64_t done_ns; /* when the stream was seen to have passed the work, or the call had waited for it; 0: not yet */
     uint64_t bytes;   /* that were to be copied or filled */
     uint64_t count;   /* of copies or fills */
-    struct CUstream_st *stream;
-    uint32_t routes;        /* bits 1 << FERRY_ROUTE_*: those taken; 0 if nothing was enqueued */
-    int32_t status;         /* of the call; in FERRY_PHASE_DONE of its work */
-    int32_t device;         /* of the context that it ran in; -1 if nothing was enqueued */
-    int32_t is_synchronous; /* 1: the call waits for its work */
-    uint32_t phase;         /* FERRY_PHASE_* */
+    struct CUstream_st *stream; /* belongs to the program */
+    uint32_t routes;            /* bits 1 << FERRY_ROUTE_*: those taken; 0: nothing was enqueued */
+    int32_t status;             /* of the call; in FERRY_PHASE_DONE of its work */
+    int32_t device;             /* of the context that it ran in; -1: nothing was enqueued */
+    int32_t is_synchronous;     /* 1: the call waits for its work */
+    uint32_t phase;             /* FERRY_PHASE_* */
     uint32_t reserved;
     uint64_t tag; /* ferry_copy_options.tag */
 };
@@ -429,13 +436,24 @@ struct ferry_trace_event {
 /* ---------------------------------------------------------------------------------------------------------------
  * Conventions
  *
- * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices.
+ * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices. The unit
+ *             of any number of 64 bits follows from its name, unless its comment begins with a unit:
+ *             address: address, destination, source, destinations, sources, range_start, device_address
+ *             bytes: x, width, row_pitch, max_pitch, size, sizes, bytes, alignment, offset, stride, keep, needed, memory,
+ *               total_memory, register_chunk, release_threshold, bytes_*, reserved_*, used_*, *_bytes, *_size
+ *             rows: y, height, slice_height
+ *             slices: z, depth, layer
+ *             nanoseconds: *_ns
+ *             count: count, copies
+ *             index: index
+ *             number: id, tag, value, limit, process
+ *             handle: handle, os_handle
  * Devices     Have the numbers 0 to ferry_report.device_count - 1, in the driver's order.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r
- *             stands for the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them. Every
- *             field and parameter named `status` is one of these. Every function that returns a status, and no other,
- *             has a ferry_error_info as its last parameter, named `error`: the call writes the details of the error
- *             there. ferry_version returns a number, not a status.
+ *             is the status of the driver's CUresult r. ferry_status_name and ferry_status_text explain all of them.
+ *             Every field and parameter named `status` is one of these. Every function that returns a status, and no
+ *             other, has a ferry_error_info as its last parameter, named `error`: the call writes the details of the
+ *             error there. ferry_version returns a number, not a status.
  * Errors      A call that fails has done nothing unless its comment says otherwise. After a failure, pointer, handle
  *             and number outputs are 0 or NULL, and output structs are unchanged. Every call that returns a status
  *             may return the common errors: FERRY_ERROR_INVALID_ARGUMENT for a NULL that is not allowed and for a
@@ -447,7 +465,7 @@ struct ferry_trace_event {
  *             Thread-safety: safe from any thread.
  *             Blocking: none.
  *             Ownership: structs, arrays and strings stay the caller's and are not used after the call; an object that
- *               the call ends is gone.
+ *               the call ends is gone. "*name is the caller's until" names the functions of which one must end it.
  *             Errors: the common errors if the function returns a status, else none.
  *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
  *             "none".
@@ -467,7 +485,8 @@ struct ferry_trace_event {
  *             pending operations.
  * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
  *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
- *             combination, also 0. An array has the stated number of elements or bytes. The comments of fields begin
+ *             combination, also 0. An array has the stated number of elements or bytes. A number, NULL or a constant
+ *             with a colon is a value with a meaning of its own, such as "-1: not known". The comments of fields begin
  *             alike; "1:" there means that the field is 0 or 1.
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
@@ -501,6 +520,7 @@ struct ferry_trace_event {
  * Version
  * ------------------------------------------------------------------------------------------------------------ */
 
+/* The version of these headers. */
 #define FERRY_VERSION_MAJOR 0
 #define FERRY_VERSION_MINOR 7
 #define FERRY_VERSION_PATCH 0
@@ -516,6 +536,7 @@ FERRY_API int32_t ferry_version(void);
  * Status
  * ------------------------------------------------------------------------------------------------------------ */
 
+/* Success, and the errors that ferry defines. */
 #define FERRY_SUCCESS 0                   /* counts as one of FERRY_ERROR_* */
 #define FERRY_ERROR_INVALID_ARGUMENT (-1) /* a required pointer is NULL, or a value is outside its documented range */
 #define FERRY_ERROR_OUT_OF_MEMORY (-2)    /* host memory for ferry's own use; device memory is a driver status */
@@ -559,7 +580,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_NOT_READY (-37)   /* the time-out of a wait is over, and the work has not ended */
 #define FERRY_ERROR_WOULD_BLOCK (-38) /* FERRY_COPY_NO_WAIT: the call would wait, and has done nothing */
 
-/* The status that stands for the driver's CUresult r, and back: r = FERRY_STATUS_DRIVER_BASE - status. */
+/* The status of the driver's CUresult r is FERRY_STATUS_DRIVER_BASE - r, and r is FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
 
 /*
@@ -572,6 +593,7 @@ FERRY_API const char *ferry_status_name(int32_t status);
 /* Returns the meaning of the status in a few English words, also for unknown statuses. Needs no instance. */
 FERRY_API const char *ferry_status_text(int32_t status);
 
+/* How to react to a status: ferry_status_traits. */
 #define FERRY_STATUS_CONTEXT_DEAD 1u /* the context (or the driver) is lost: every later call on it will fail too */
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
@@ -786,11 +808,11 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
 typedef struct ferry_ticket_info {
     uint32_t struct_size;
     int32_t done;         /* 1: the work has ended, with success or not */
-    int32_t status;       /* of the work: 0 while in flight and after success; else what ended it */
+    int32_t status;       /* of the work. 0: in flight, or ended with success; else what ended it */
     int32_t route;        /* FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0 */
     uint64_t bytes_done;  /* bytes that have arrived. Before the end, only single staged copies have a number */
-    uint64_t bytes_total; /* of the copy, the batch or the fill; 0 for a prepared batch and for a stream */
-    uint64_t tag;         /* ferry_copy_options.tag; 0 for a stream */
+    uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
+    uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
 } ferry_ticket_info;
 
 /*
@@ -830,6 +852,7 @@ FERRY_API int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info 
  * `timeout_ns` nanoseconds the call returns FERRY_ERROR_NOT_READY; the copy continues, and the ticket can be waited for
  * again. A time-out of 0 queries the ticket once. FERRY_NO_TIMEOUT is the only negative time-out.
  *
+ * Values:        `timeout_ns`: nanoseconds; 0: one query; FERRY_NO_TIMEOUT: no limit.
  * Thread-safety: as ferry_ticket_get_info.
  * Blocking:      stream. The call returns when the copy is done, its context has died, or the time-out is over. The
  *                call may return a millisecond after the end of the time-out, or later while the calling thread, which
@@ -847,7 +870,7 @@ FERRY_API int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, fe
  * ferry_ticket_wait return its status. The calling thread helps with staged copies meanwhile. The tickets may belong to
  * several instances, and a ticket may occur more than once. A `count` of 0 is an error.
  *
- * Values:        `tickets`: `count` elements.
+ * Values:        `tickets`: `count` elements; `timeout_ns`: nanoseconds; 0: one query; FERRY_NO_TIMEOUT: no limit.
  * Thread-safety: safe, but not beside ferry_ticket_release of one of the tickets.
  * Blocking:      stream, as ferry_ticket_wait. Without a time-out the call may also return up to 1 ms after the work
  *                has ended.
@@ -941,7 +964,8 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
                                          const ferry_copy_options *options, struct CUstream_st *stream,
                                          ferry_ticket **ticket, ferry_error_info *error);
 
-/* A piece: one contiguous copy of linear memory, as ferry_copy_bytes makes it. */
+/* A piece: one contiguous copy of linear memory, as ferry_copy_bytes makes it. `destination` and `source` must live
+ * until the work that takes the piece is complete. */
 typedef struct ferry_piece {
     uint64_t destination; /* an address of kind ANY */
     uint64_t source;      /* an address of kind ANY */
@@ -958,8 +982,8 @@ typedef struct ferry_piece {
  *               The destination, the source and the size of the first piece, at multiples of 8. If `count` is 0, the
  *               three pointers are not checked. Two of the pointers must not share an element. A list of structs
  *               without a stride has such pointers.
- * stride        The number of bytes from one destination, source or size to the next: a multiple of 8. 0 means 8, which
- *               is the stride of three arrays.
+ * stride        The number of bytes from one destination, source or size to the next: a multiple of 8. 0: 8, the stride
+ *               of three arrays.
  */
 typedef struct ferry_piece_list {
     uint32_t struct_size;
@@ -978,7 +1002,7 @@ typedef struct ferry_piece_list {
  *
  * NULL:          `list`, `pieces`.
  * Values:        `pieces`: `count` elements.
- * Ownership:     the list refers to the array, which must live until the call that takes the list returns.
+ * Ownership:     `pieces` must live until the call that takes the list returns.
  */
 FERRY_API void ferry_piece_list_set(ferry_piece_list *list, const ferry_piece *pieces, uint64_t count);
 
@@ -988,7 +1012,7 @@ FERRY_API void ferry_piece_list_set(ferry_piece_list *list, const ferry_piece *p
  *
  * NULL:          `list`, `destinations`, `sources`, `sizes`.
  * Values:        `destinations`, `sources`, `sizes`: `count` elements.
- * Ownership:     the list refers to the arrays, which must live until the call that takes the list returns.
+ * Ownership:     `destinations`, `sources` and `sizes` must live until the call that takes the list returns.
  */
 FERRY_API void ferry_piece_list_set_arrays(ferry_piece_list *list, const uint64_t *destinations,
                                            const uint64_t *sources, const uint64_t *sizes, uint64_t count);
@@ -1030,9 +1054,9 @@ typedef struct ferry_prepared ferry_prepared;
  * Values:        `copies`: `count` elements.
  * Blocking:      device. If kernels read a table of the pieces, cuMemAlloc may wait for the device, and the call waits
  *                while the table is sent to the device.
- * Ownership:     *prepared is the caller's until ferry_prepared_destroy, which must come before ferry_close. `copies`
- *                is read before return. For every launch the memory and the context must live, and the memory must stay
- *                of the same kind.
+ * Ownership:     *prepared is the caller's until ferry_prepared_destroy or ferry_prepared_destroy_deferred, which must
+ *                come before ferry_close. `copies` is read before return. The memory must live until the last launch is
+ *                complete. Until then, the context must live too, and the memory must stay of the same kind.
  * Errors:        as ferry_copy_batch, including _ROUTE with the index of a copy that the options force onto a route
  *                that cannot take it.
  */
@@ -1087,7 +1111,8 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_co
  *                ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only
  *                streams order them.
  * Blocking:      first_use. The call may pin memory for the table.
- * Ownership:     the elements of the list are read before return.
+ * Ownership:     the elements of the list are read before return. The memory must live until the last launch is
+ *                complete.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_OTHER_KIND,
  *                or _ALIGNMENT with the destination's shift as `value`. _INVALID_ARGUMENT with FERRY_SIDE_PIECES and
  *                FERRY_FIELD_COUNT for a list of another length. _UNSUPPORTED if the batch is not updatable;
@@ -1277,19 +1302,19 @@ typedef struct ferry_explanation {
     int32_t synchronises;       /* 1: ferry itself waits: after the driver's call, if the call returns before the copy
                                  * is complete; before it, if the call would read a pageable source too early */
     char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
-    int32_t context_device;     /* the device of the context that the copy runs in; -1 for FERRY_ROUTE_NONE */
-    int32_t destination_memory; /* FERRY_MEMORY_*; 0 and without meaning for FERRY_ROUTE_NONE */
-    int32_t destination_device; /* where device or array memory lies; -1 otherwise */
+    int32_t context_device;     /* of the context that the copy runs in; -1: FERRY_ROUTE_NONE */
+    int32_t destination_memory; /* FERRY_MEMORY_*; without meaning for FERRY_ROUTE_NONE */
+    int32_t destination_device; /* where device or array memory lies; -1: other memory */
     int32_t source_memory;      /* FERRY_MEMORY_*, likewise; NONE for a fill */
     int32_t source_device;
-    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0 for none */
+    uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0: none */
     uint64_t width; /* the extent as the call gets it: bytes, rows, slices; tight dimensions have been folded */
     uint64_t height;
     uint64_t depth;
     uint64_t driver_ns;      /* predicted for the driver route, from the call until the bytes are there; 0: not known */
     uint64_t kernel_ns;      /* likewise for a kernel, which is used if it is 5 % faster: see FERRY_ROUTE_AUTO */
     int32_t kernel_obstacle; /* FERRY_OBSTACLE_*: why a kernel does not take it, and nothing was predicted for one */
-    uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0 for the driver's */
+    uint32_t max_sms;        /* the maximum number of SMs that the route keeps busy; 0: the driver's choice */
     uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
     int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
     uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
@@ -1391,7 +1416,7 @@ typedef struct ferry_batch_share {
 /* What ferry would do with a batch. Set struct_size first. */
 typedef struct ferry_batch_explanation {
     uint32_t struct_size;
-    int32_t context_device;        /* the device of the context that the batch runs in; -1 if nothing is to be copied */
+    int32_t context_device;        /* the device of the context that the batch runs in; -1: nothing to copy */
     ferry_batch_share singles;     /* one by one, by any route: ferry_copy_explain_async tells which */
     ferry_batch_share batch_calls; /* by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync */
     ferry_batch_share kernels;     /* by kernels that copy many in one launch */
@@ -1596,8 +1621,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * POOL                functions that begin with ferry_pool, except for allocations
  * ARRAY, LEVEL, PLANE functions on arrays
  * HANDLE              imports of other processes, and memory and semaphores of other APIs
- * A required pointer that is NULL has its field too, with value 0, if it is an object of this list, a ticket or a prepared
- * batch. driver_function may
+ * A required pointer that is NULL has its field too, with value 0, if it is an object of this list, a ticket or a
+ * prepared batch. driver_function may
  * also be set with a FERRY_ERROR_* status that replaces the driver's.
  */
 struct ferry_error_info {
@@ -1608,7 +1633,7 @@ struct ferry_error_info {
     uint64_t index; /* of the failed copy or other item, counted from 0 */
     uint64_t limit;
     uint64_t value;
-    const char *driver_function; /* such as "cuMemAlloc", or NULL. Static, until the library is unloaded */
+    const char *driver_function; /* such as "cuMemAlloc"; NULL: none. Static, until the library is unloaded */
     int32_t item;                /* FERRY_ITEM_*: what index counts */
     int32_t numbers;             /* FERRY_NUMBERS_*: what value and limit are */
 };
@@ -1644,8 +1669,8 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
  * a default stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy
  * stream also in programs compiled with --default-stream per-thread: those pass FERRY_DEFAULT_STREAM_PER_THREAD.
  */
-#define FERRY_DEFAULT_STREAM_LEGACY 1
-#define FERRY_DEFAULT_STREAM_PER_THREAD 2
+#define FERRY_DEFAULT_STREAM_LEGACY 1     /* the same stream as NULL */
+#define FERRY_DEFAULT_STREAM_PER_THREAD 2 /* the default stream of the calling thread */
 
 #define FERRY_STREAM_NON_BLOCKING 1u /* not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING) */
 
@@ -1691,14 +1716,14 @@ FERRY_API int32_t ferry_stream_query(ferry_instance *instance, struct CUstream_s
                                      ferry_error_info *error);
 
 /*
- * Calls done(user, status) once the work enqueued on `stream` so far has ended, on a thread of the driver's, which
- * holds back later work on the stream until `done` returns. `status` is 0, or what ended the work: a broken context
- * calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
+ * Calls done(user, status) once the work enqueued on `stream` so far has ended. Threads: driver; must not call ferry or
+ * the driver. Later work on the stream waits until `done` returns. `status` is 0, or what ended the work: a broken
+ * context calls `done` too, a destroyed one may not. Default streams as for ferry_stream_synchronize.
  *
  * NULL:          `user`.
- * Blocking:      driver_lock. `done` must not call ferry or the driver, nor wait for a thread that does. It may be
+ * Blocking:      driver_lock. `done` must not wait for a thread that calls ferry or the driver either. It may be
  *                called before this call returns, and after ferry_close.
- * Ownership:     `user` must live until the call of `done`. If this call fails, `done` is not called.
+ * Ownership:     `done` and `user` must live until the call of `done`. If this call fails, `done` is not called.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for NULL `done`; FERRY_ERROR_CAPTURE on a stream that is being captured;
  *                FERRY_ERROR_OUT_OF_MEMORY.
  */
@@ -1715,6 +1740,7 @@ FERRY_API int32_t ferry_stream_notify(ferry_instance *instance, struct CUstream_
 FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstream_st *stream,
                                           struct CUevent_st *event, ferry_error_info *error);
 
+/* Flags of ferry_event_create. */
 #define FERRY_EVENT_BLOCKING_SYNC 1u  /* ferry_event_synchronize sleeps instead of spinning */
 #define FERRY_EVENT_DISABLE_TIMING 2u /* cheaper; ferry_event_elapsed_time does not take it */
 #define FERRY_EVENT_INTERPROCESS 4u   /* for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well */
@@ -1798,7 +1824,8 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
  * Blocking:      device. cuMemAlloc may wait for the device. The call waits for running work if deferred frees keep
  *                more than ferry_options.deferred_bytes, or if the device has no memory left and deferred frees keep
  *                some.
- * Ownership:     *address is the caller's until ferry_device_free.
+ * Ownership:     *address is the caller's until ferry_device_free, ferry_device_free_async or
+ *                ferry_device_free_deferred.
  * Errors:        the driver's -1002 if it is out of memory.
  */
 FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
@@ -1806,8 +1833,9 @@ FERRY_API int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, u
 
 /*
  * Frees memory of ferry_device_alloc, ferry_device_alloc_pitched, ferry_managed_alloc, ferry_device_alloc_async or
- * ferry_pool_alloc_async. 0 is allowed.
+ * ferry_pool_alloc_async.
  *
+ * Values:        `address`: 0: no memory.
  * Blocking:      device. The call waits until running work on the device has ended, as cuMemFree does.
  * Errors:        FERRY_ERROR_ADDRESS if it is neither device nor managed memory nor of a pool, or was given to
  *                ferry_device_free_deferred; _IMPORTED for memory of another process (ferry_ipc_close_memory) and of

@@ -96,7 +96,7 @@ typedef struct ferry_device_info {
     int32_t concurrent_managed_access;            /* 1: the host may use managed memory while the device works */
     int32_t memory_pools;                         /* 1: stream-ordered allocation works */
     uint32_t pool_handle_types;                   /* FERRY_HANDLE_* */
-    int32_t numa_node;                            /* of the nearest host memory; -1 if the driver does not report it */
+    int32_t numa_node;                            /* of the nearest host memory; -1: the driver does not report it */
     int32_t integrated;                           /* 1: shares the host's physical memory */
     int32_t texture_pitch_alignment;              /* bytes */
     int32_t host_memory_pools;                    /* 1: pools of FERRY_LOCATION_HOST work */
@@ -104,7 +104,7 @@ typedef struct ferry_device_info {
     int32_t ipc_events;                           /* 1: events can be shared between processes */
     uint32_t reserved;
     uint8_t luid[8];         /* Windows: of the adapter; zeros elsewhere */
-    uint32_t luid_node_mask; /* Windows: the nodes of the adapter that are the device; 0 elsewhere */
+    uint32_t luid_node_mask; /* Windows: the nodes of the adapter that are the device; 0: other systems */
     uint32_t reserved1;
 } ferry_device_info;
 
@@ -116,10 +116,10 @@ FERRY_API int32_t ferry_device_get_info(ferry_instance *instance, int32_t device
  * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
  * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may be NULL; the
  * UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
- * ferry_device_info.luid_node_mask tells them apart. *device is -1 after a failure.
+ * ferry_device_info.luid_node_mask tells them apart.
  *
  * NULL:          `uuid`, `luid`.
- * Values:        `uuid`: 16 bytes; `luid`: 8 bytes.
+ * Values:        `uuid`: 16 bytes; `luid`: 8 bytes; `device`: a device; -1: no such device.
  * Errors:        FERRY_ERROR_DEVICE if this instance has no such device.
  */
 FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
@@ -170,7 +170,7 @@ FERRY_API int32_t ferry_device_get_counters(ferry_instance *instance, int32_t de
  *
  * Blocking:      first_use. The first retain in the process creates the context, which takes up to hundreds of
  *                milliseconds.
- * Ownership:     one reference to *context is the caller's.
+ * Ownership:     one reference to *context is the caller's until ferry_context_release_primary.
  */
 FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, struct CUctx_st **context,
                                                ferry_error_info *error);
@@ -186,7 +186,7 @@ FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_
 /*
  * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
  *
- * Values:        `flags`: CUctx_flags; 0 is the driver's default.
+ * Values:        `flags`: CUctx_flags; 0: the driver's default.
  * Blocking:      driver_lock. Each call creates a context, which takes up to hundreds of milliseconds.
  * Ownership:     *context is the caller's until ferry_context_destroy.
  */
@@ -211,7 +211,7 @@ FERRY_API int32_t ferry_context_destroy(ferry_instance *instance, struct CUctx_s
  * NULL:          `context`.
  * Thread-safety: safe; calls already running on other threads may still use the former context.
  * Blocking:      driver_lock.
- * Ownership:     the context stays the caller's and must live until another is adopted or the instance is closed.
+ * Ownership:     `context` must live until another context is adopted or the instance is closed. It stays the caller's.
  * Errors:        the driver's own for an invalid context.
  */
 FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, struct CUctx_st *context,
@@ -233,12 +233,15 @@ FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, s
  *
  * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
+ * Ownership:     *context belongs to its creator.
  * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
  */
 FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context, ferry_error_info *error);
 
 /*
  * Stores the calling thread's current context in *context; NULL if there is none.
+ *
+ * Ownership:     *context belongs to its creator.
  */
 FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUctx_st **context,
                                             ferry_error_info *error);
@@ -276,9 +279,9 @@ typedef struct ferry_peer_info {
     int32_t can_access; /* 1: `device` can reach the memory of `peer`: the driver reports access, and no probe failed */
     int32_t driver_can_access; /* 1: the driver reports access */
     int32_t probe;             /* FERRY_PROBE_*: in this instance */
-    int32_t performance_rank;  /* the driver's ranking of the links, 0 for the best; -1 if it is not reported */
-    int32_t native_atomics;    /* 1: atomic operations work across the link; 0 also if it is not reported */
-    int32_t array_access;      /* 1: arrays can be reached too; 0 also if it is not reported */
+    int32_t performance_rank;  /* the driver's ranking of the links; 0: the best; -1: not reported */
+    int32_t native_atomics;    /* 1: atomic operations work across the link; 0: they do not, or it is not reported */
+    int32_t array_access;      /* 1: arrays can be reached too; 0: they cannot, or it is not reported */
     uint32_t reserved;
     /* From ferry_peer_calibrate in this instance, or from a profile that was loaded; 0: not measured. */
     uint32_t direct_mb_per_s;    /* MB/s of copies from `device` to `peer` with access */
@@ -410,7 +413,7 @@ FERRY_API int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, 
  * runs. */
 typedef struct ferry_staging_info {
     uint32_t struct_size;
-    uint32_t threads;      /* ferry's own; 0 until staging is prepared or first used. With submit: those it started */
+    uint32_t threads;      /* ferry's own; 0: staging was neither prepared nor used. With submit: those it started */
     uint32_t busy_threads; /* moving bytes now, including helping callers and the program's threads */
     uint32_t copies_in_flight;
     uint64_t staging_bytes;   /* pinned for the staging buffers of all devices */
@@ -502,8 +505,8 @@ FERRY_API int32_t ferry_profile_save(ferry_instance *instance, int32_t device, c
  *                2.4 KB, until it is closed; loading an equal one again takes no more memory.
  * Errors:        FERRY_ERROR_PROFILE: `error` names FERRY_FIELD_VERSION for a text of another version;
  *                FERRY_FIELD_DEVICE if it fits no device here; FERRY_FIELD_DRIVER for another driver version;
- *                FERRY_FIELD_SIZE for an empty text; else FERRY_FIELD_LINE: line number `value` of `limit` was changed or
- *                cannot be true. _OUT_OF_MEMORY. After an error the profiles are unchanged.
+ *                FERRY_FIELD_SIZE for an empty text; else FERRY_FIELD_LINE: line number `value` of `limit` was changed
+ *                or cannot be true. _OUT_OF_MEMORY. After an error the profiles are unchanged.
  */
 FERRY_API int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size,
                                      ferry_error_info *error);

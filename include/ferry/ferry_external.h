@@ -43,8 +43,8 @@ typedef struct ferry_external_memory_desc {
     int32_t device;      /* on which the other API allocated it */
     int32_t handle_type; /* FERRY_EXTERNAL_* */
     uint32_t flags;      /* FERRY_EXTERNAL_DEDICATED */
-    int64_t handle;      /* a file descriptor or a handle; 0 with a name */
-    const void *name;    /* NULL, or the zero-terminated UTF-16 name of a Windows object */
+    int64_t handle;      /* a file descriptor or a handle; 0: there is a name */
+    const void *name;    /* the zero-terminated UTF-16 name of a Windows object; NULL: none */
     uint64_t size;       /* bytes of the whole allocation: VkMemoryAllocateInfo.allocationSize, not a buffer's size */
 } ferry_external_memory_desc;
 
@@ -70,7 +70,7 @@ FERRY_API int32_t ferry_external_memory_import(ferry_instance *instance, const f
  * Stores the address of imported memory at `offset`, and checks that `size` bytes, or none, follow it. A buffer begins
  * at the offset that it was bound at. A linear image does too, with the row pitch that the other API reports.
  *
- * Ownership:     the address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
+ * Ownership:     *address ends with `memory`. No other call frees it (FERRY_ERROR_IMPORTED).
  * Errors:        FERRY_ERROR_HANDLE if `memory` is not imported by this instance; _OUT_OF_BOUNDS for a part that is not
  *                within the imported size; _UNSUPPORTED for a D3D texture, which has no addresses.
  */
@@ -80,11 +80,12 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
 
 /*
  * Stores a mipmapped array whose texels are those of an image of the other API in its optimal layout. The image was
- * bound at `offset`; `desc` describes its level 0, and it has `levels` levels (0: 1). Copies take the arrays of
+ * bound at `offset`; `desc` describes its level 0, and it has `levels` levels. Copies take the arrays of
  * ferry_mipmapped_array_get_level. Each call makes a new array. A plain 2D image has depth 0, an image with layers has
  * FERRY_ARRAY_LAYERED. State FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is
  * rendered to.
  *
+ * Values:        `levels`: 0: 1 level.
  * Blocking:      device, as ferry_device_alloc.
  * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
  *                ferry_mipmapped_array_destroy_deferred end it alone before that, for an allocation in which images come
@@ -142,8 +143,8 @@ typedef struct ferry_external_semaphore_desc {
     int32_t device;
     int32_t handle_type; /* FERRY_SEMAPHORE_* */
     uint32_t reserved;
-    int64_t handle;   /* a file descriptor or a handle; 0 with a name */
-    const void *name; /* NULL, or the zero-terminated UTF-16 name of a Windows object */
+    int64_t handle;   /* a file descriptor or a handle; 0: there is a name */
+    const void *name; /* the zero-terminated UTF-16 name of a Windows object; NULL: none */
 } ferry_external_semaphore_desc;
 
 /*
@@ -172,11 +173,12 @@ FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance
 
 /*
  * Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`; until a
- * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds (UINT32_MAX: for ever); or until
- * a binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
+ * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds; or until a
+ * binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
  * binary semaphore before this call; of a timeline semaphore it may come later. Default streams are those of the
  * semaphore's device.
  *
+ * Values:        `timeout_ms`: milliseconds; UINT32_MAX: no limit.
  * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
  */

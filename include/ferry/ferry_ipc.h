@@ -72,11 +72,12 @@ FERRY_API int32_t ferry_ipc_get_info(ferry_instance *instance, const ferry_ipc_h
                                      ferry_error_info *error);
 
 /*
- * Makes a handle for `size` bytes from `address` on; 0: to the end of the allocation. The importer maps the whole
+ * Makes a handle for `size` bytes from `address` on. The importer maps the whole
  * allocation. For memory from a pool, first export the pool through the same instance.
  *
+ * Values:        `size`: bytes; 0: to the end of the allocation.
  * Blocking:      driver_lock.
- * Ownership:     the memory stays the caller's and must live until the importer has closed it.
+ * Ownership:     `address` must live until the importer has closed the memory, which stays the caller's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that the driver does not know; _OUT_OF_BOUNDS; _NOT_SHAREABLE for
  *                other kinds of memory, for memory of a pool that was not exported, and for imported memory.
  */
@@ -86,9 +87,10 @@ FERRY_API int32_t ferry_ipc_export_memory(ferry_instance *instance, uint64_t add
 /*
  * Makes a handle for a pool, with one of the handle types it was created with. With FERRY_HANDLE_POSIX_FD, *os_handle
  * is a file descriptor that must be sent too, over a Unix socket; with FERRY_HANDLE_WIN32 it is a HANDLE. With
- * FERRY_HANDLE_FABRIC everything is in `handle`, and *os_handle is -1. After a failure it is -1 too.
+ * FERRY_HANDLE_FABRIC everything is in `handle`.
  *
- * Values:        `handle_type`: FERRY_HANDLE_*, one of them.
+ * Values:        `handle_type`: FERRY_HANDLE_*, one of them; `os_handle`: a descriptor or a HANDLE; -1: everything is
+ *                in `handle`, or the call failed.
  * Blocking:      driver_lock.
  * Ownership:     *os_handle is the caller's to close; the pool stays the caller's.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT for a handle_type that is not one of the four; _NOT_SHAREABLE for the
@@ -117,7 +119,8 @@ FERRY_API int32_t ferry_ipc_export_event(ferry_instance *instance, struct CUeven
  *
  * Blocking:      first_use. The first call for a device retains its primary context. Each call takes tens of
  *                microseconds while the driver maps the memory.
- * Ownership:     *address is the caller's until ferry_ipc_close_memory; it must not be freed.
+ * Ownership:     *address is the caller's until ferry_ipc_close_memory or ferry_ipc_close_memory_deferred; it must not
+ *                be freed.
  * Errors:        FERRY_ERROR_OTHER_KIND for the handle of a pool or event; _HANDLE for bytes that are no handle, for a
  *                handle of a later version, for an offset or size beyond the memory that the driver has mapped, and for
  *                an object that no longer exists (not always detected: only the exporter knows which memory of a pool
@@ -162,8 +165,9 @@ FERRY_API int32_t ferry_ipc_import_event(ferry_instance *instance, const ferry_i
  * Closes one import of memory; `address` is the imported address, or any within the memory. The last close unmaps it.
  * Memory of a pool is unmapped in the order of `stream`, as by ferry_device_free_async: that stream must come after all
  * use of any of the imports. Other memory is unmapped once running work on the device has ended; `stream` is then not
- * read. 0 is allowed.
+ * read.
  *
+ * Values:        `address`: 0: no import.
  * Blocking:      device, if this is the last close of memory that is not from a pool: the call waits until running work
  *                on the device has ended. Otherwise driver_lock.
  * Ownership:     the import is gone; the memory is still the exporter's.
@@ -178,8 +182,9 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
  * any of the imports; it may be destroyed at once. Memory that is not from a pool stays mapped until the stream has
  * passed and ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes; not an
  * import) or ferry_close unmaps it. Until then the exporter's memory stays allocated, even if the exporter has freed it.
- * `stream` is not read if this is not the last close. Default streams are those of the memory's device. 0 is allowed.
+ * `stream` is not read if this is not the last close. Default streams are those of the memory's device.
  *
+ * Values:        `address`: 0: no import.
  * Blocking:      driver_lock.
  * Ownership:     the import is gone; the memory is still the exporter's.
  * Errors:        FERRY_ERROR_ADDRESS for an address that this instance has not imported; _CAPTURE on a stream that is

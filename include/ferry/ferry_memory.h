@@ -26,11 +26,13 @@ extern "C" {
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size` bytes
- * (4, 8 or 16; 0 counts as 4). *row_pitch is the bytes from one row to the next. A width or height of 0 is an error.
+ * Allocates `height` rows of `width` bytes on `device`, each row aligned well for elements of `element_size`
+ * bytes. *row_pitch is the bytes from one row to the next. A width or height of 0 is an error.
  *
+ * Values:        `element_size`: 4, 8 or 16; 0: 4.
  * Blocking:      device, as ferry_device_alloc.
- * Ownership:     *address is the caller's until ferry_device_free.
+ * Ownership:     *address is the caller's until ferry_device_free, ferry_device_free_async or
+ *                ferry_device_free_deferred.
  * Errors:        the driver's own for other element sizes.
  */
 FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uint64_t width, uint64_t height,
@@ -43,7 +45,7 @@ FERRY_API int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t d
  * must not touch managed memory while any device has work. Size 0 is an error.
  *
  * Blocking:      device. cuMemAllocManaged may wait for the device.
- * Ownership:     *address is the caller's until ferry_device_free.
+ * Ownership:     *address is the caller's until ferry_device_free or ferry_device_free_deferred.
  * Errors:        the driver's -1002 if it is out of memory.
  */
 FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
@@ -53,9 +55,10 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
  * A deferred free: frees memory of ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc in the order of
  * `stream`, and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a
  * later allocation by ferry on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver.
- * The stream must come after all work that uses the memory; it may be destroyed at once. 0 is allowed. Default streams
- * are those of the memory's device.
+ * The stream must come after all work that uses the memory; it may be destroyed at once. Default streams are those
+ * of the memory's device.
  *
+ * Values:        `address`: 0: no memory.
  * Blocking:      driver_lock.
  * Ownership:     the memory is gone, though ferry_address_get_info knows it until the driver has it back.
  * Errors:        FERRY_ERROR_ADDRESS if it is not the beginning of such an allocation or was freed already;
@@ -79,20 +82,26 @@ typedef struct ferry_deferred_info {
     uint64_t bytes; /* of both; for arrays, of their texels; semaphores have none */
 } ferry_deferred_info;
 
-/* Fills `info` with what is kept on `device`; for FERRY_DEVICE_UNKNOWN on all devices and in the host's memory. */
+/*
+ * Fills `info` with what is kept on `device`.
+ *
+ * Values:        `device`: a device; FERRY_DEVICE_UNKNOWN: all devices, and the host's memory.
+ */
 FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info,
                                           ferry_error_info *error);
 
 /*
  * Returns what is kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
- * For FERRY_DEVICE_UNKNOWN on each device, and in the host's memory. Anything that its stream has not passed yet stays.
+ * Anything that its stream has not passed yet stays.
  *
+ * Values:        `device`: a device; FERRY_DEVICE_UNKNOWN: each device, and the host's memory.
  * Blocking:      device. If there is anything to return, the call waits as ferry_device_free. It also waits until another
  *                thread has returned what it took.
  * Errors:        the driver's own: whatever it refused to free stays.
  */
 FERRY_API int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *error);
 
+/* Flags of ferry_host_options and ferry_pinned_pool_options. */
 #define FERRY_HOST_WRITE_COMBINED 1u  /* fast to write, very slow to read for the CPU */
 #define FERRY_HOST_BY_DRIVER 2u       /* by cuMemHostAlloc: slower to allocate, and cuMemFreeHost takes it too */
 #define FERRY_HOST_NOT_PORTABLE 4u    /* not pinned for other contexts; with unified addressing pinned anyway */
@@ -124,7 +133,7 @@ typedef struct ferry_host_block {
     void *address;
     uint64_t size;     /* bytes; less than asked for only where that was allowed */
     int32_t origin;    /* FERRY_HOST_FROM_* */
-    int32_t numa_node; /* of its first page; -1 if the system does not report it */
+    int32_t numa_node; /* of its first page; -1: the system does not report it */
 } ferry_host_block;
 
 /*
@@ -194,8 +203,8 @@ FERRY_API int32_t ferry_host_free_deferred(ferry_instance *instance, void *addre
  * Blocking:      device. The call waits for running work if deferred frees keep more host memory than
  *                ferry_options.deferred_bytes, or if they keep a part of this memory registered. Pages are faulted in
  *                and pinned.
- * Ownership:     the memory stays the caller's and must stay mapped until ferry_host_unregister; the registration ends
- *                with its context, as for ferry_host_alloc.
+ * Ownership:     `address` must live until ferry_host_unregister or ferry_host_unregister_deferred. The memory stays
+ *                the caller's. The registration ends with its context, as for ferry_host_alloc.
  * Errors:        FERRY_ERROR_FLAGS, _OVERFLOW, _OUT_OF_MEMORY; the driver's -1712 if any part is already registered.
  *                Nothing is registered then.
  */
@@ -234,12 +243,12 @@ FERRY_API int32_t ferry_host_unregister_deferred(ferry_instance *instance, void 
 typedef struct ferry_address_info {
     uint32_t struct_size;
     int32_t memory; /* FERRY_MEMORY_* */
-    int32_t device; /* where device memory lies; -1 otherwise */
+    int32_t device; /* where device memory lies; -1: other memory */
     uint32_t reserved;
     uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
     uint64_t range_size;     /* bytes */
-    uint64_t device_address; /* the address that a kernel uses for the same byte; 0 for pageable memory */
-    struct CUmemPoolHandle_st *pool; /* that the memory was allocated from or is imported through; NULL: from none */
+    uint64_t device_address; /* the address that a kernel uses for the same byte; 0: pageable memory */
+    struct CUmemPoolHandle_st *pool; /* of the memory or its import; belongs to its owner; NULL: none */
 } ferry_address_info;
 
 /*
@@ -313,6 +322,7 @@ FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t addr
 #define FERRY_FORMAT_YUV444_8BIT_SEMIPLANAR 0xb4
 #define FERRY_FORMAT_YUV444_16BIT_SEMIPLANAR 0xb5
 
+/* ferry_array_desc.flags */
 #define FERRY_ARRAY_LAYERED 0x01u        /* depth counts layers (CUDA_ARRAY3D_LAYERED) */
 #define FERRY_ARRAY_SURFACE 0x02u        /* surfaces may be made of it (CUDA_ARRAY3D_SURFACE_LDST) */
 #define FERRY_ARRAY_CUBEMAP 0x04u        /* square, six faces deep; layered: a multiple of six (CUDA_ARRAY3D_CUBEMAP) */
@@ -320,16 +330,15 @@ FERRY_API int32_t ferry_address_get_info(ferry_instance *instance, uint64_t addr
 #define FERRY_ARRAY_COLOR_ATTACHMENT 0x20u /* only of imported images (CUDA_ARRAY3D_COLOR_ATTACHMENT) */
 #define FERRY_ARRAY_VIDEO 0x100u           /* for the video formats (CUDA_ARRAY3D_VIDEO_ENCODE_DECODE) */
 
-/* An array's shape. width and height are texels; height 0 is a 1D array, depth 0 a 1D or 2D array. In a copy a layer is
- * a slice, and so is a face of a cube: its number is z. */
+/* An array's shape. In a copy a layer is a slice, and so is a face of a cube: its number is z. */
 typedef struct ferry_array_desc {
     uint32_t struct_size;
     int32_t format;    /* FERRY_FORMAT_* */
     uint32_t channels; /* 1, 2 or 4, or the number that the format has */
     uint32_t flags;    /* FERRY_ARRAY_* */
-    uint64_t width;
-    uint64_t height;
-    uint64_t depth;
+    uint64_t width;    /* texels */
+    uint64_t height;   /* texels; 0: a 1D array */
+    uint64_t depth;    /* texels, layers or faces; 0: a 1D or 2D array */
 } ferry_array_desc;
 
 /*
@@ -385,10 +394,11 @@ FERRY_API int32_t ferry_array_destroy_deferred(ferry_instance *instance, struct 
 
 /*
  * Creates a mipmapped array: `levels` arrays, each of half the width, height and depth of the one before, rounded down
- * and at least 1; layers and faces are not halved. `levels` of 0, or above the maximum, creates the maximum number.
+ * and at least 1; layers and faces are not halved. `levels` above the maximum creates the maximum number.
  * FERRY_ARRAY_SURFACE means for each level what it means for ferry_array_create. A mipmapped array given to
  * ferry_mipmapped_array_destroy_deferred is reused if the description and the number of levels are equal.
  *
+ * Values:        `levels`: 0: the maximum number.
  * Blocking:      device, as ferry_array_create.
  * Ownership:     *mipmapped, a CUmipmappedArray, is the caller's until ferry_mipmapped_array_destroy or
  *                ferry_mipmapped_array_destroy_deferred.
@@ -486,7 +496,8 @@ typedef struct ferry_pinned_pool_options {
  * else for device 0, whatever context is current. That context must not end before the pool.
  *
  * NULL:          `options`.
- * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy, which must come before ferry_close.
+ * Ownership:     *pool is the caller's until ferry_pinned_pool_destroy or ferry_pinned_pool_destroy_deferred, which
+ *                must come before ferry_close.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _FLAGS, _DEVICE, _RESERVED name the option in `error`;
  *                _OUT_OF_MEMORY.
  */
@@ -527,7 +538,7 @@ FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, st
  *
  * Blocking:      device, if the limit of the pool makes it release free blocks of other sizes, as ferry_host_free. If
  *                the pool only has to grow, the call takes as long as ferry_host_alloc. Otherwise the class is none.
- * Ownership:     *address is the caller's until it is freed, on a stream or not.
+ * Ownership:     *address is the caller's until ferry_pinned_pool_free or ferry_pinned_pool_free_async.
  * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
  *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
  */
@@ -618,13 +629,14 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_e
 
 /*
  * Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from now on
- * may use the memory, and so may work elsewhere after an event. FERRY_DEVICE_UNKNOWN means the stream's own device;
- * with a default stream the device must be named (else _DEVICE). The current context never decides where memory lies.
+ * may use the memory, and so may work elsewhere after an event. With a default stream the device must be named
+ * (else _DEVICE). The current context never decides where memory lies.
  * Size 0 gives an address of no bytes, which may be 0.
  *
  * Under capture the allocation becomes part of the graph. Until the graph is launched the driver does not know the
  * address, so copies and fills of it must state kind DEVICE and the device.
  *
+ * Values:        `device`: a device; FERRY_DEVICE_UNKNOWN: the stream's own device.
  * Blocking:      driver_lock. While a pool grows, the call takes tens of microseconds to milliseconds.
  * Ownership:     *address is the caller's until ferry_device_free_async or ferry_device_free.
  * Errors:        the driver's -1002 if it is out of memory.
@@ -634,9 +646,10 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
 
 /*
  * Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of `stream`. The
- * stream must come after all work that uses the memory. 0 is allowed. Default streams are those of the memory's device.
+ * stream must come after all work that uses the memory. Default streams are those of the memory's device.
  * ferry_device_free takes stream-ordered memory too, and waits.
  *
+ * Values:        `address`: 0: no memory.
  * Blocking:      driver_lock. For memory of ferry_device_alloc, NVIDIA does not document that the call does not wait
  *                (it did not wait on H200, driver 580). ferry_device_free_deferred never waits for running work.
  * Ownership:     the memory is gone, also for ferry_address_get_info and full checks, from this call on.
@@ -656,8 +669,8 @@ FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t add
 /* How to create a pool. */
 typedef struct ferry_pool_desc {
     uint32_t struct_size;
-    int32_t location;      /* FERRY_LOCATION_* */
-    int32_t index;         /* ordinal of the device, or number of the NUMA node; 0 for FERRY_LOCATION_HOST */
+    int32_t location; /* FERRY_LOCATION_* */
+    int32_t index;    /* ordinal of the device, or number of the NUMA node; 0: the only one of FERRY_LOCATION_HOST */
     uint32_t handle_types; /* FERRY_HANDLE_* in ferry_device_info.pool_handle_types: how to share it; 0: not shared */
     uint64_t max_size;     /* bytes; 0: no limit of its own */
 } ferry_pool_desc;
@@ -696,7 +709,7 @@ FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolH
  *
  * Values:        `location`: FERRY_LOCATION_*.
  * Blocking:      driver_lock.
- * Ownership:     *pool is the driver's.
+ * Ownership:     *pool belongs to the driver.
  * Errors:        FERRY_ERROR_UNSUPPORTED for locations other than devices before CUDA 13.0.
  */
 FERRY_API int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index,
@@ -742,8 +755,8 @@ FERRY_API int32_t ferry_pool_alloc_async(ferry_instance *instance, struct CUmemP
 typedef struct ferry_pool_info {
     uint32_t struct_size;
     int32_t location;      /* FERRY_LOCATION_* */
-    int32_t index;         /* ordinal of the device, number of the NUMA node, 0, or -1 if the location is unknown */
-    uint32_t handle_types; /* FERRY_HANDLE_*; 0 for pools that ferry did not create: the driver does not report them */
+    int32_t index;         /* ordinal of the device, number of the NUMA node, or 0; -1: the location is unknown */
+    uint32_t handle_types; /* FERRY_HANDLE_*; 0: none, or a pool that ferry did not create */
     uint64_t max_size;     /* bytes; 0: no limit of its own, or not created by ferry */
     int32_t is_default;    /* 1: the default pool of its location */
     int32_t is_imported;   /* 1: of another process. It serves only to import memory: it cannot allocate, trim, become
@@ -819,6 +832,7 @@ FERRY_API int32_t ferry_pool_reset_stats(ferry_instance *instance, struct CUmemP
 FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t keep,
                                   ferry_error_info *error);
 
+/* The access of a device to the memory of a pool. */
 #define FERRY_ACCESS_NONE 0
 #define FERRY_ACCESS_READ_WRITE 3
 

@@ -3,22 +3,26 @@
 description.py FOLDER_OF_HEADERS DESCRIPTION DECLARATIONS SHARED_LIBRARY CC...
 
 The C compiler finds the same constants, structs, fields, offsets and types in the headers. Every value is described: flags
-and constants have their group, arrays their length. Every function is called with NULL for each pointer in turn. It
-refuses a NULL exactly where the description says so. If cffi is installed, it reads the declarations, and finds the same
+and constants have their group, arrays their length, numbers of 64 bits their unit, pointers and handles their owner, and
+callbacks their threads. The generator refuses headers that lack one of these. Every function is called with NULL for
+each pointer in turn. It refuses a NULL exactly where the description says so. If cffi is installed, it reads the declarations, and finds the same
 values and sizes.
 """
 import ctypes
 import json
 import re
+import shutil
 import subprocess
 import sys
+import tempfile
 from ctypes import c_int32, c_int64, c_uint8, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 
 import exports
 
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "docs"))
+sys.path[:0] = [str(Path(__file__).resolve().parents[2] / name) for name in ("docs", "tools")]
 import c_headers  # noqa: E402
+import describe  # noqa: E402
 from labels import BLOCKING, blocking_class  # noqa: E402
 
 folder, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
@@ -126,6 +130,70 @@ for what, owner, values in owners:
 for function in description["functions"]:
     check("*" not in function["returns"] or "returns_nullable" in function, function["name"], "may return NULL or not")
     check(not function["returns_status"] or function["returns"] == "int32_t", function["name"], "returns no status")
+
+# ---- Ownership, units, callbacks, statuses
+
+function_names = {one["name"] for one in description["functions"]}
+UNITS = {"address", "bytes", "rows", "slices", "texels", "nanoseconds", "count", "index", "number", "handle"}
+for what, owner, values in owners:
+    for one in values:
+        told = f"{what} {owner}: {one['name']}"
+        if re.match(r"(const )?u?int64_t", one["type"]) and one.get("is") != "reserved":
+            check(one.get("unit") in UNITS, told, "has no unit")
+        if "*" not in one["type"] and one.get("unit") != "address":
+            continue
+        ownership = one.get("ownership")
+        check(ownership in ("call", "kept", "ended", "caller", "other", "static"), told, "has no owner")
+        check((ownership == "kept") == ("until" in one), told, "is kept without an end")
+        check(ownership != "caller" or "ended_by" in one, told, "cannot be ended")
+        for end in one.get("ended_by", []):
+            check(end in function_names, told, "is ended by", end, "which does not exist")
+for function in description["functions"]:
+    is_end = any(function["name"] in one["ended_by"] for one in description["objects"])
+    ends = [one["name"] for one in function["parameters"] if one.get("ownership") == "ended"]
+    check(bool(ends) == is_end or function["name"] == "ferry_context_release_primary", function["name"], "ends", ends)
+    if "*" in function["returns"]:
+        check(function["returns_ownership"]["ownership"] in ("static", "other"), function["name"], "returns whose pointer?")
+made = {one["type"] for one in description["objects"]}
+types = [one["type"] for one in description["handles"]] + [f"{name} *" for name in description["opaque"]]
+check(made >= set(types) - {"ferry_file *"}, "nothing makes", *set(types) - made)
+for one in callbacks.values():
+    check(set(one["threads"]) <= {"caller", "ferry", "driver", "program"} and one["threads"], one["name"], "runs on no thread")
+    check(set(one["must_not_call"]) <= {"ferry", "driver"}, one["name"], "must not call", one["must_not_call"])
+for group in groups.values():
+    check(group["comment"] or len(group["values"]) == 1, group["group"], "has no comment")
+status = description["status"]
+check(status["driver"]["base"] == constants["FERRY_STATUS_DRIVER_BASE"], "the base of the driver's statuses differs")
+for one in groups[status["own"]["constants"]]["values"]:
+    check(one["value"] == status["success"] or status["own"]["last"] <= one["value"] <= status["own"]["first"], one["name"],
+          "is outside of the range of ferry's own statuses")
+
+# What the generator refuses: a header without the information, and its complaint.
+INCOMPLETE = [
+    ("ferry.h", " * Ownership:     *stream, a CUstream, is the caller's until ferry_stream_destroy.\n", "", "whose *stream is"),
+    ("ferry.h", "until ferry_stream_destroy.", "until ferry_stream_end.", "no function ferry_stream_end"),
+    ("ferry.h", "until ferry_prepared_destroy or ferry_prepared_destroy_deferred", "until ferry_prepared_destroy",
+     "ferry_prepared_destroy_deferred: no label Ownership says"),
+    ("ferry.h", "the memory must live until the copy is complete; *ticket", "*ticket", "how long the memory must live"),
+    ("ferry.h", "/* belongs to the program */", "", "ferry_trace_event.stream"),
+    ("ferry.h", "uint64_t begin_ns; ", "uint64_t begin;", "begin: the Conventions give it the units []"),
+    ("ferry.h", "0: 256 GiB */", "0 means 256 GiB */", "instead of \"0 means"),
+    ("ferry.h", "nowhere else. Threads: caller; must not call ferry.", "nowhere else.", "ferry_options.log: the comment lacks"),
+    ("ferry.h", "/* Flags of ferry_event_create. */\n", "", "FERRY_EVENT: there is no comment"),
+    ("ferry.h", "0 is success, -1 to -999", "0 is success, -1 and below", "which statuses are errors"),
+]
+for name, old, new, complaint in INCOMPLETE:
+    with tempfile.TemporaryDirectory() as copy:
+        for header in [*c_headers.all_headers(folder), Path(folder) / "ferry_all.h"]:
+            shutil.copy(header, copy)
+        text = (Path(copy) / name).read_text(encoding="utf-8")
+        check(old in text, name, "no longer contains", old)
+        (Path(copy) / name).write_text(text.replace(old, new), encoding="utf-8")
+        try:
+            describe.describe(copy)
+            check(False, "the generator accepts", name, "without", old.strip())
+        except SystemExit as refused:
+            check(complaint in str(refused), "the generator says:", refused)
 
 # ---- Functions: since, and the names of structs
 
