@@ -41,7 +41,7 @@ int main(int count, char **arguments) try {
         copies.push_back(ferry::device_memory<std::byte>::create(ferry, device, size).or_throw());
         addresses.push_back(copies.back().address());
     }
-    ferry::broadcast(ferry, reinterpret_cast<std::uintptr_t>(pages), addresses, size).or_throw();
+    ferry::broadcast(ferry, ferry::source(pages), ferry::destinations(addresses), size).or_throw();
 
     std::vector<std::byte> found(size);
     for (auto &copy : copies) {

@@ -681,11 +681,12 @@ void copy_to_several(const ferry::instance &ferry) {
     auto first = *device_memory<int>::create(ferry, 0, 64), second = *device_memory<int>::create(ferry, 0, 64);
     const std::vector<int> sent(64, 5);
     std::vector<int> back(64);
-    const std::uint64_t to[] = {first.address(), second.address()};
-    const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
-    expect(ferry::explain_broadcast_async(ferry, source, to, 256, nullptr).error(), "a broadcast is explained");
-    expect(ferry::broadcast_async(ferry, source, std::vector<std::uint64_t>(1, to[0]), 256, nullptr), "and enqueued");
-    expect(ferry::broadcast(ferry, source, to, 256), "and made");
+    const std::uint64_t both[] = {first.address(), second.address()};
+    const ferry::destination_list to = ferry::destinations(both);
+    const ferry::source_address from = ferry::source(sent.data());
+    expect(ferry::explain_broadcast_async(ferry, from, to, 256, nullptr).error(), "a broadcast is explained");
+    expect(ferry::broadcast_async(ferry, from, to, 256, nullptr), "and enqueued");
+    expect(ferry::broadcast(ferry, from, to, 256), "and made");
     expect(ferry::copy(ferry, second, back), "it comes back");
     expect(back == sent, "as it was");
     expect(ferry.enable_all_peers().error(), "access is enabled wherever it is offered");

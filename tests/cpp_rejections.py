@@ -70,7 +70,8 @@ WRONG = {
     LOST: ["copy(gpu, ints, device_memory<int>())", "fill(gpu, device_memory<int>(), 1)"],
     MDSPAN: ["copy(gpu, span<int &, 4>(), memory)", "copy(gpu, memory, span<int, 2>())"],
     NUMBERS: ["copy_pieces(gpu, {sources(addresses), destinations(addresses), sizes(ints)})",
-              "broadcast(gpu, 1, ints, 4)", "broadcast_async(gpu, 1, memory.address(), 4, stream)",
+              "broadcast(gpu, source(1), destinations(ints), 4)",
+              "broadcast_async(gpu, source(1), destinations(memory.address()), 4, stream)",
               "pieces(sources(addresses.data()), destinations(addresses), sizes(addresses))",
               "batch.set_addresses(sources(ints), stream)"],
     PIECES: ["copy_pieces(gpu, {sources(std::vector<std::uint64_t>(2)), destinations(addresses), sizes(addresses)})",
@@ -119,7 +120,7 @@ WRONG = {
          "auto made = fill_async_ticket(gpu, memory, 1, stream, 1u)",
          "copy_batch(gpu, std::vector<ferry_copy_desc>(), array_flag::layered)",
          "copy_pieces(gpu, all, FERRY_COPY_CHECK_OVERLAP)",
-         "broadcast(gpu, 1, addresses, 4, event_flag::interprocess | event_flag::disable_timing)",
+         "broadcast(gpu, source(1), destinations(addresses), 4, event_flag::interprocess | event_flag::disable_timing)",
          "batch.launch(stream, 7)", "auto made = prepared::create(gpu, std::vector<ferry_copy_desc>(), stream, 1)"],
     "two values of one option: pass one":
         ["copy(gpu, ints, memory, copy_route::driver | copy_route::kernel)", "auto options = max_sms(2) | max_sms(4)"],

@@ -860,9 +860,9 @@ TEST_F(cpp, options_reach_every_call_and_explanation) {
         copy_pieces_async(gpu, piece, own, contradiction),
         copy_pieces_async_ticket(gpu, piece, own, contradiction).error(),
         explain_pieces_async(gpu, piece, own, contradiction).error(),
-        broadcast(gpu, from[0], to, 36, contradiction),
-        broadcast_async(gpu, from[0], to, 36, own, contradiction),
-        explain_broadcast_async(gpu, from[0], to, 36, own, contradiction).error(),
+        broadcast(gpu, source(from[0]), destinations(to), 36, contradiction),
+        broadcast_async(gpu, source(from[0]), destinations(to), 36, own, contradiction),
+        explain_broadcast_async(gpu, source(from[0]), destinations(to), 36, own, contradiction).error(),
         prepared::create(gpu, batch, own, contradiction).error(),
         prepared::create(gpu, piece, own, contradiction).error(),
     };
@@ -1707,15 +1707,16 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
     constexpr std::uint64_t count = 1 << 20, size = count * sizeof(std::uint32_t); // 4 MiB: the devices share the work
     const std::vector<std::uint32_t> sent = volume::numbers(count);
     std::vector<device_memory<std::uint32_t>> memory;
-    std::vector<std::uint64_t> destinations;
+    std::vector<std::uint64_t> addresses;
     for (std::int32_t device = 0; device < device_count(); ++device) {
         memory.push_back(device_memory<std::uint32_t>::create(gpu, device, count).or_throw());
-        destinations.push_back(memory.back().address());
+        addresses.push_back(memory.back().address());
     }
-    const auto source = reinterpret_cast<std::uintptr_t>(sent.data());
+    const source_address from = source(sent.data());
+    const destination_list to = destinations(addresses);
     const stream own = stream::create(gpu, 0, stream_flag::non_blocking).or_throw();
-    const ferry_batch_explanation told = explain_broadcast_async(gpu, source, destinations, size, own).or_throw();
-    EXPECT_EQ(told.broadcasts.copies, device_count() > 1 ? destinations.size() : 0u) << line_of(told).text;
+    const ferry_batch_explanation told = explain_broadcast_async(gpu, from, to, size, own).or_throw();
+    EXPECT_EQ(told.broadcasts.copies, device_count() > 1 ? addresses.size() : 0u) << line_of(told).text;
     const auto expect_everywhere = [&] {
         for (device_memory<std::uint32_t> &each : memory) {
             std::vector<std::uint32_t> back(count);
@@ -1724,16 +1725,17 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
             ASSERT_OK(fill(gpu, each, 0u));
         }
     };
-    ASSERT_OK(broadcast(gpu, source, destinations, size));
+    ASSERT_OK(broadcast(gpu, from, to, size));
     expect_everywhere();
-    ASSERT_OK(broadcast_async(gpu, source, destinations, size, own));
+    ASSERT_OK(broadcast_async(gpu, from, to, size, own));
     ASSERT_OK(own.synchronize());
     expect_everywhere();
 
-    const std::uint64_t bad[] = {destinations[0], 0};
-    EXPECT_EQ(broadcast(gpu, source, bad, size).info().index, 1u);
-    EXPECT_EQ(broadcast(gpu, source, bad, size, copy_flag::updatable).code(), FERRY_ERROR_FLAGS);
-    EXPECT_OK(broadcast(gpu, source, std::vector<std::uint64_t>(), size));
+    const std::uint64_t bad[] = {addresses[0], 0};
+    EXPECT_EQ(broadcast(gpu, from, destinations(bad), size).info().index, 1u);
+    EXPECT_EQ(broadcast(gpu, from, destinations(bad), size, copy_flag::updatable).code(), FERRY_ERROR_FLAGS);
+    addresses.clear();
+    EXPECT_OK(broadcast(gpu, from, destinations(addresses), size));
 }
 
 TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {

@@ -2811,44 +2811,42 @@ inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *inst
 namespace detail {
 
 // Calls `use(pieces)` with one piece for each destination. All have the same source and size.
-template <class To, class Use>
-auto with_broadcast(std::uint64_t source, const To &to, std::uint64_t size, Use use) noexcept
+template <class Use>
+auto with_broadcast(source_address from, const destination_list &to, std::uint64_t size, Use use) noexcept
     -> decltype(use(std::declval<const pieces &>())) {
-    const auto list = detail::list_of<std::uint64_t>(to);
-    const auto count = static_cast<std::size_t>(list.count);
+    const auto count = static_cast<std::size_t>(to.count);
     ferry_piece *const all = new (std::nothrow) ferry_piece[count];
     if (!all) return status(FERRY_ERROR_OUT_OF_MEMORY);
     for (std::size_t i = 0; i < count; ++i)
-        all[i] = {list.first[i], source, size};
-    auto done = use(pieces(all, list.count));
+        all[i] = {to.first[i], from.address, size};
+    auto done = use(pieces(all, to.count));
     delete[] all;
     return done;
 }
 
 } // namespace detail
 
-// `size` bytes from `source` to each of the destinations: a batch of pieces. Large ones that go to several devices share
-// the work: docs/devices.md. The addresses are std::uint64_t of kind ANY.
-template <class To>
-status broadcast(ferry_instance *instance, std::uint64_t source, const To &to, std::uint64_t size,
-                 const copy_options &options = {}) noexcept {
+// `size` bytes from one source to each of the destinations: a batch of pieces, as broadcast(gpu, source(from),
+// destinations(to), size). Large ones that go to several devices share the work: docs/devices.md. The addresses are of
+// kind ANY.
+inline status broadcast(ferry_instance *instance, source_address from, const destination_list &to, std::uint64_t size,
+                        const copy_options &options = {}) noexcept {
     return detail::with_broadcast(
-        source, to, size, [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, options); });
+        from, to, size, [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, options); });
 }
-template <class To>
-status broadcast_async(ferry_instance *instance, std::uint64_t source, const To &to, std::uint64_t size,
-                       stream_view stream, const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(source, to, size, [&](const pieces &all) noexcept {
+inline status broadcast_async(ferry_instance *instance, source_address from, const destination_list &to,
+                              std::uint64_t size, stream_view stream, const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(from, to, size, [&](const pieces &all) noexcept {
         return ferry::copy_pieces_async(instance, all, stream, options);
     });
 }
 
 // Reports what broadcast_async() would do, without copying.
-template <class To>
-result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, std::uint64_t source, const To &to,
-                                                        std::uint64_t size, stream_view stream,
-                                                        const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(source, to, size, [&](const pieces &all) noexcept {
+inline result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, source_address from,
+                                                               const destination_list &to, std::uint64_t size,
+                                                               stream_view stream,
+                                                               const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(from, to, size, [&](const pieces &all) noexcept {
         return ferry::explain_pieces_async(instance, all, stream, options);
     });
 }

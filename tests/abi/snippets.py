@@ -88,8 +88,8 @@ GIVEN = {
         int devices;
         std::vector<ferry::stream> own;
         std::vector<ferry::event> read;
-        std::vector<std::uint64_t> destinations;
-        std::uint64_t source, size;""",
+        std::vector<std::uint64_t> addresses;
+        std::uint64_t weights, size;""",
     ("c", "The values"): """
         #include <ferry/ferry_all.h>
         ferry_instance *ferry;
