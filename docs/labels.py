@@ -89,11 +89,13 @@ def ownership_of(text):
         alone = re.search(rf"({FUNCTIONS}) end it alone", text)
         if alone:
             found[name]["ended_by"] = re.findall(r"ferry_\w+", alone[1])
+    for names, until in re.findall(r"((?:`\w+`(?:, | and )?)+) are valid until ([^.;]*)", text):
+        found.update({name: {"ownership": "other", "until": until} for name in re.findall(r"`(\w+)`", names)})
     for names, until in re.findall(r"((?:`\w+`(?:, | and )?)+) must live until ([^.;,]*)", text):
         found.update({name: {"ownership": "kept", "until": until} for name in re.findall(r"\w+", names.replace(" and ", " "))})
     for name, pattern in [("memory", r"[Tt]he memory must (?:live|stay valid) until ([^.;,]*)"),
                           ("callbacks", r"[Tt]he callbacks and their data must live until ([^.;,]*)"),
-                          ("returned", r"^valid until ([^.;,]*)")]:
+                          ("returned", r"(?:^|[Rr]esults? must stay )valid until ([^.;,]*)")]:
         until = re.search(pattern, text)
         if until:
             found[name] = {"ownership": "kept", "until": until[1]}

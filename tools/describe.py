@@ -215,7 +215,10 @@ class Known(NamedTuple):
 
 
 def describe_callback(function, name, text, known, callbacks, called_by="ferry"):
-    """Appends a callback, and the functions among its parameters. `text` is its part of the comment."""
+    """Appends a callback, and the functions among its parameters. `text` is its part of the comment.
+
+    The roles are the reverse of a function's: "kept" is a result that ferry keeps.
+    """
     threads, must_not_call = ((["program"], []) if called_by == "program" else threads_of(text) or
                               sys.exit(f'{name}: the comment lacks "Threads: …; must not call …."'))
     result = {"name": name, "returns": function.returns, "called_by": called_by, "threads": threads,
@@ -223,6 +226,10 @@ def describe_callback(function, name, text, known, callbacks, called_by="ferry")
     callbacks.append(result)
     if re.search(r"\bReturns 1 if\b", text):
         result["returns_is"] = "flag"
+    ownership = ownership_of(text)
+    if "*" in function.returns:
+        result["returns_nullable"] = "NULL" in text
+        result["returns_ownership"] = ownership.get("returned") or sys.exit(f"{name}: how long must the result stay valid?")
     for one in function.parameters:
         described = {"name": one.name, "type": one.type}
         said = re.search(rf"`{one.name}`: ([^.]*)", text)
@@ -231,7 +238,8 @@ def describe_callback(function, name, text, known, callbacks, called_by="ferry")
         if described["type"] == "const char *":
             described["is"] = "text"
         if "*" in one.type:
-            described["ownership"] = "ended" if f"Ends `{one.name}`" in text else "call"
+            described.update({"ownership": "ended"} if f"Ends `{one.name}`" in text else
+                             ownership.get(one.name, {"ownership": "call"}))
         if one.returns:  # ferry's own function, which the program calls on any of its threads
             described["callback"] = f"{name}.{one.name}"
             describe_callback(one, described["callback"], "", known, callbacks, "program")

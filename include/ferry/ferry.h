@@ -304,12 +304,12 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              with FERRY_DRIVER_SOFTWARE. Threads: caller; must not call ferry.
  * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
  *              nowhere else. Threads: caller; must not call ferry.
- * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. Set it together
- *              with `deallocate`, or neither. Copies call it only on first need for staging, also on ferry's threads;
- *              for a ticket if no released one is free; and for a batch that needs more room than earlier ones or runs
- *              beside others. The software driver does not use it. A graph keeps 16 bytes for each staged copy in it;
- *              they come from malloc, because the graph may outlive the instance. Threads: caller, ferry; must not call
- *              ferry.
+ * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. The result must
+ *              stay valid until `deallocate`. Set both or neither. Copies call it only on first need for staging, also
+ *              on ferry's threads; for a ticket if no released one is free; and for a batch that needs more room than
+ *              earlier ones or runs beside others. The software driver does not use it. A graph keeps 16 bytes for each
+ *              staged copy in it; they come from malloc, because the graph may outlive the instance. Threads: caller,
+ *              ferry; must not call ferry.
  * deallocate   Ends `memory`, which `allocate` returned, and receives its size. Threads: caller, ferry; must not call
  *              ferry.
  * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
@@ -337,15 +337,16 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
  * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
  *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
- *              Until then the copy and the work behind it on its stream stand still. Returns 1 if work will be called,
- *              else 0; ferry then starts one thread of its own, which stays until ferry_close. The driver calls submit
- *              from a host function, so neither submit nor work may call the driver or wait for a thread that does.
- *              work calls no driver and returns when nothing is left to do. submit may run work itself, as a full
- *              thread pool does: the work then returns at once, and ferry starts one thread of its own, as if submit
- *              had returned 0. submit must not wait for work that another thread runs. A copy asks for at most
- *              staging_threads threads. The watchdog starts a copying thread in two cases: all threads that came are
- *              stuck in page faults that do not resolve, or none came while a thread waits for a ticket. That thread
- *              runs for as long as it is needed. Threads: driver; must not call ferry or the driver.
+ *              `work` and `argument` are valid until `work` has returned. Until it runs, the copy and the work behind
+ *              it on its stream stand still. Returns 1 if work will be called, else 0; ferry then starts one thread of
+ *              its own, which stays until ferry_close. The driver calls submit from a host function, so neither submit
+ *              nor work may call the driver or wait for a thread that does. work calls no driver and returns when
+ *              nothing is left to do. submit may run work itself, as a full thread pool does: the work then returns at
+ *              once, and ferry starts one thread of its own, as if submit had returned 0. submit must not wait for work
+ *              that another thread runs. A copy asks for at most staging_threads threads. The watchdog starts a copying
+ *              thread in two cases: all threads that came are stuck in page faults that do not resolve, or none came
+ *              while a thread waits for a ticket. That thread runs for as long as it is needed. Threads: driver; must
+ *              not call ferry or the driver.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
  *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of

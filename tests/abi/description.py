@@ -144,7 +144,7 @@ for what, owner, values in owners:
             continue
         ownership = one.get("ownership")
         check(ownership in ("call", "kept", "ended", "caller", "other", "static"), told, "has no owner")
-        check((ownership == "kept") == ("until" in one), told, "is kept without an end")
+        check(ownership != "kept" or "until" in one, told, "is kept without an end")
         check(ownership != "caller" or "ended_by" in one, told, "cannot be ended")
         for end in one.get("ended_by", []):
             check(end in function_names, told, "is ended by", end, "which does not exist")
@@ -159,6 +159,7 @@ types = [one["type"] for one in description["handles"]] + [f"{name} *" for name 
 check(made >= set(types) - {"ferry_file *"}, "nothing makes", *set(types) - made)
 for one in callbacks.values():
     check(set(one["threads"]) <= {"caller", "ferry", "driver", "program"} and one["threads"], one["name"], "runs on no thread")
+    check("*" not in one["returns"] or one["returns_ownership"]["until"], one["name"], "returns what ferry keeps without an end")
     check(set(one["must_not_call"]) <= {"ferry", "driver"}, one["name"], "must not call", one["must_not_call"])
 for group in groups.values():
     check(group["comment"] or len(group["values"]) == 1, group["group"], "has no comment")
@@ -179,6 +180,7 @@ INCOMPLETE = [
     ("ferry.h", "uint64_t begin_ns; ", "uint64_t begin;", "begin: the Conventions give it the units []"),
     ("ferry.h", "0: 256 GiB */", "0 means 256 GiB */", "instead of \"0 means"),
     ("ferry.h", "nowhere else. Threads: caller; must not call ferry.", "nowhere else.", "ferry_options.log: the comment lacks"),
+    ("ferry.h", "stay valid until `deallocate`.", "", "how long must the result stay valid"),
     ("ferry.h", "/* Flags of ferry_event_create. */\n", "", "FERRY_EVENT: there is no comment"),
     ("ferry.h", "0 is success, -1 to -999", "0 is success, -1 and below", "which statuses are errors"),
 ]
