@@ -1093,7 +1093,11 @@ TEST_F(pageable, everything_the_first_copy_needs_can_be_made_in_advance) {
         else
             options.staging = FERRY_STAGING_NONE;
         open(options);
-        EXPECT_EQ(ferry_staging_prepare(counted.get(), 0, nullptr), FERRY_ERROR_UNSUPPORTED);
+        ferry_error_info error = new_error();
+        expect_refusal(ferry_staging_prepare(counted.get(), 0, &error), error, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE,
+                       FERRY_FIELD_STAGING);
+        EXPECT_EQ(error.numbers, FERRY_NUMBERS_OBSTACLE) << describe(error);
+        EXPECT_EQ(error.value, std::uint64_t{FERRY_OBSTACLE_NO_STAGING}) << describe(error);
         EXPECT_EQ(staging_of(counted).threads, 0u);
     }
 }

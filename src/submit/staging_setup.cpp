@@ -80,7 +80,9 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
 error prepare_staging(ferry_instance &instance, int device) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (error failed = check_device(instance, device)) return failed;
-    if (!instance.stages) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (!instance.stages)
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_STAGING, numbers::obstacle, 0,
+                      FERRY_OBSTACLE_NO_STAGING);
     context_choice choice;
     if (error failed = choose_context_on(instance.cu, instance.contexts, nullptr, device, choice)) return failed;
     context_scope scope(instance.cu);
