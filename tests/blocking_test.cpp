@@ -608,6 +608,13 @@ const row rows[] = {
              return ferry_deferred_get_info(at.ferry, 0, &info, nullptr);
          };
      }},
+    {"ferry_device_get_memory",
+     [](scene &at) -> call {
+         return [&] {
+             auto info = sized<ferry_device_memory_info>();
+             return ferry_device_get_memory(at.ferry, 0, &info, nullptr);
+         };
+     }},
     {"ferry_host_free_deferred",
      [](scene &at) -> call {
          void *const made = at.allocate_host();

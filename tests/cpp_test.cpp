@@ -506,6 +506,9 @@ TEST_F(cpp, arrays_and_memory_are_freed_in_stream_order) {
         EXPECT_EQ(kept.arrays, 2u);
         EXPECT_EQ(kept.allocations, 3u);
         EXPECT_EQ(kept.bytes, 2 * 16 * 12 * 4 + 4000 + image_bytes + 2000);
+        const ferry_device_memory_info memory = view.memory_info(0).or_throw();
+        EXPECT_EQ(memory.deferred, kept.bytes - 2000); // the pinned memory is on no device
+        EXPECT_GE(memory.total, memory.free);
     }
     EXPECT_FALSE(texture || chain || line || image || pinned);
     texture = array::create(gpu, 0, shape).or_throw();

@@ -1322,6 +1322,10 @@ public:
     result<std::int32_t> find_device(const std::uint8_t *uuid, const std::uint8_t *luid = nullptr) const noexcept {
         return detail::fetch(std::int32_t{-1}, ferry_device_find, handle_, uuid, luid);
     }
+    // How much memory the device has, how much is free, and how much its pools and deferred frees keep.
+    result<ferry_device_memory_info> memory_info(std::int32_t device) const noexcept {
+        return detail::fetch(detail::sized<ferry_device_memory_info>(), ferry_device_get_memory, handle_, device);
+    }
     result<ferry_address_info> address_info(std::uint64_t address) const noexcept {
         return detail::fetch(detail::sized<ferry_address_info>(), ferry_address_get_info, handle_, address);
     }

@@ -125,6 +125,27 @@ FERRY_API int32_t ferry_device_get_info(ferry_instance *instance, int32_t device
 FERRY_API int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
                                     ferry_error_info *error);
 
+/* How much memory a device has, and how much of it is available. */
+typedef struct ferry_device_memory_info {
+    uint32_t struct_size;
+    uint32_t reserved;
+    uint64_t total;       /* bytes, as cuMemGetInfo reports them */
+    uint64_t free;        /* bytes that no process has allocated; other processes may take them at any time */
+    uint64_t pool_unused; /* bytes that the default pool and the current pool keep without an allocation in them */
+    uint64_t deferred;    /* bytes of this device that deferred frees keep: see ferry_deferred_info */
+} ferry_device_memory_info;
+
+/*
+ * Fills `info` with the current amounts. `pool_unused` and `deferred` are not part of `free`. ferry_pool_trim and
+ * ferry_deferred_trim return them to the driver; ferry_pool_trim returns only whole blocks of the pool. The first call
+ * for a device may create its primary context, which itself takes some of the memory.
+ *
+ * Thread-safety: safe; the numbers are read one after the other.
+ * Blocking:      first_use. The first call for a device retains its primary context.
+ */
+FERRY_API int32_t ferry_device_get_memory(ferry_instance *instance, int32_t device, ferry_device_memory_info *info,
+                                          ferry_error_info *error);
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Counters
  * ------------------------------------------------------------------------------------------------------------ */

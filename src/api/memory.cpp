@@ -1,6 +1,7 @@
 // The C functions for device and managed memory, arrays and address queries. Each function that needs a context enters
 // it for the driver calls and leaves it afterwards.
 #include "base/sized.h"
+#include "device/capture_mode.h"
 #include "driver/result.h"
 #include "memory/address.h"
 #include "memory/arrays.h"
@@ -103,6 +104,35 @@ error destroy_array(ferry_instance &instance, CUmipmappedArray mipmapped) noexce
     return destroy(instance, mipmapped);
 }
 
+// Adds the bytes that the pool keeps without an allocation in them.
+error add_unused(const driver_table &cu, CUmemoryPool pool, std::uint64_t &bytes) noexcept {
+    ferry_pool_stats stats = {};
+    if (error failed = get_pool_stats(cu, pool, stats)) return failed;
+    if (stats.reserved_current > stats.used_current) bytes += stats.reserved_current - stats.used_current;
+    return {};
+}
+
+error count_memory(ferry_instance &instance, int device, ferry_device_memory_info &found) noexcept {
+    context_scope scope(instance.cu);
+    if (error failed = enter_device(instance, device, scope)) return failed;
+    const relaxed_capture_mode relaxed(instance.cu); // for the pools
+    if (!relaxed.entered()) return relaxed.why();
+    std::size_t free = 0, total = 0;
+    if (const status_code status = call_optional(instance.cu.cuMemGetInfo, &free, &total)) return {.status = status};
+    found.free = free;
+    found.total = total;
+    ferry_deferred_info deferred = {};
+    instance.deferred.count(device, deferred);
+    found.deferred = deferred.bytes;
+    if (!instance.devices[device].info.memory_pools) return {};
+    const pool_location here = {FERRY_LOCATION_DEVICE, device};
+    CUmemoryPool standard = nullptr, current = nullptr;
+    if (error failed = instance.pools.get_default(here, standard)) return failed;
+    if (error failed = instance.pools.get_current(here, current)) return failed;
+    if (error failed = add_unused(instance.cu, standard, found.pool_unused)) return failed;
+    return current == standard ? ok : add_unused(instance.cu, current, found.pool_unused);
+}
+
 error describe_address(ferry_instance &instance, std::uint64_t address, ferry_address_info &found) noexcept {
     address_facts facts;
     const auto look_up = [&]() noexcept {
@@ -199,6 +229,15 @@ int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_
         if (error failed = check_device(*instance, device)) return report(details, failed);
     ferry_deferred_info found = {};
     instance->deferred.count(device, found);
+    return report(details, write_sized(found, info));
+}
+
+int32_t ferry_device_get_memory(ferry_instance *instance, int32_t device, ferry_device_memory_info *info,
+                                ferry_error_info *details) {
+    if (!instance || !info) return report(details, null_argument);
+    if (instance->fork_mark.is_in_child()) return report(details, in_child); // the mutex may be locked there
+    ferry_device_memory_info found = {};
+    if (error failed = count_memory(*instance, device, found)) return report(details, noted(*instance, failed));
     return report(details, write_sized(found, info));
 }
 

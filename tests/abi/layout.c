@@ -160,6 +160,14 @@ NEXT(ferry_deferred_info, allocations, reserved, 12);
 NEXT(ferry_deferred_info, reserved, bytes, 16);
 LAST(ferry_deferred_info, bytes, 24);
 
+FIRST(ferry_device_memory_info, struct_size);
+NEXT(ferry_device_memory_info, struct_size, reserved, 4);
+NEXT(ferry_device_memory_info, reserved, total, 8);
+NEXT(ferry_device_memory_info, total, free, 16);
+NEXT(ferry_device_memory_info, free, pool_unused, 24);
+NEXT(ferry_device_memory_info, pool_unused, deferred, 32);
+LAST(ferry_device_memory_info, deferred, 40);
+
 FIRST(ferry_report, struct_size);
 NEXT(ferry_report, struct_size, driver, 4);
 NEXT(ferry_report, driver, driver_version, 8);

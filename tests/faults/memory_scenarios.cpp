@@ -212,6 +212,9 @@ void memory_of_hosts_freed_in_stream_order(trial &t) {
     ferry_deferred_info info = {};
     info.struct_size = sizeof info;
     CALL(t, ferry_deferred_get_info, t.ferry, FERRY_DEVICE_UNKNOWN, &info);
+    ferry_device_memory_info memory = {};
+    memory.struct_size = sizeof memory;
+    CALL(t, ferry_device_get_memory, t.ferry, 0, &memory);
     RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
 }
 

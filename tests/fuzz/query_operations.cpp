@@ -59,6 +59,9 @@ void query_the_rest(world &w) {
     w.require(w.call(w.any_context(), [&] { return ferry_device_get_info(ferry, 0, &device, nullptr); }));
     auto counters = sized<ferry_device_counters>();
     w.require(w.call(w.any_context(), [&] { return ferry_device_get_counters(ferry, 0, &counters, nullptr); }));
+    auto memory = sized<ferry_device_memory_info>();
+    w.require(w.call(w.any_context(), [&] { return ferry_device_get_memory(ferry, 0, &memory, nullptr); }));
+    w.expect(memory.free <= memory.total, "more memory is free than the device has");
     auto staging = sized<ferry_staging_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging, nullptr); }));
     w.expect(staging.threads <= w.run.setting.staging_threads, "more staging threads than requested");
