@@ -227,6 +227,13 @@ const row rows[] = {
     {"ferry_status_text", [](scene &) -> call { return [] { return ferry_status_text(-1) ? done : -1; }; }},
     {"ferry_status_traits", [](scene &) -> call { return [] { return ferry_status_traits(-1), done; }; }},
     {"ferry_place_any", [](scene &) -> call { return [] { return ferry_place_any(nullptr, 0), done; }; }},
+    {"ferry_array_desc_get_footprint",
+     [](scene &) -> call {
+         return [] {
+             std::uint64_t bytes = 0;
+             return ferry_array_desc_get_footprint(&scene::image, 0, 0, 0, nullptr, nullptr, &bytes, nullptr);
+         };
+     }},
     {"ferry_place_host", [](scene &) -> call { return [] { return ferry_place_host(nullptr, nullptr), done; }; }},
     {"ferry_place_host_pitched",
      [](scene &) -> call { return [] { return ferry_place_host_pitched(nullptr, nullptr, 0, 0), done; }; }},

@@ -500,8 +500,8 @@ struct ferry_trace_event {
  *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
  *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
  *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
- *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_piece, ferry_batch_share, ferry_route_counters and
- *             ferry_ipc_handle have no struct_size and never change.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_piece, ferry_batch_share, ferry_route_counters,
+ *             ferry_level_footprint and ferry_ipc_handle have no struct_size and never change.
  *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
  * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
  *             label NULL says so.

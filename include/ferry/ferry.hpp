@@ -1920,6 +1920,32 @@ public:
     }
 };
 
+// ferry_array_desc_get_footprint: where the levels of an array lie in one buffer. A range of ferry_level_footprint.
+class array_footprint {
+public:
+    static constexpr std::uint32_t max_levels = 33; // sides have 32 bits at most
+    // `levels`: the maximum number of levels, as by default, or fewer. struct_size need not be set.
+    static result<array_footprint> of(ferry_array_desc desc, std::uint32_t levels = max_levels,
+                                      std::uint32_t row_alignment = 1, std::uint32_t level_alignment = 1) noexcept {
+        desc.struct_size = sizeof desc;
+        array_footprint made;
+        const status done =
+            detail::call(ferry_array_desc_get_footprint, &desc, levels < max_levels ? levels : max_levels,
+                         row_alignment, level_alignment, made.levels_, &made.count_, &made.bytes_);
+        return done.ok() ? result<array_footprint>(made) : done;
+    }
+    std::uint64_t bytes() const noexcept { return bytes_; } // of the buffer
+    std::size_t size() const noexcept { return count_; }    // levels
+    const ferry_level_footprint &operator[](std::size_t level) const noexcept { return levels_[level]; }
+    const ferry_level_footprint *begin() const noexcept { return levels_; }
+    const ferry_level_footprint *end() const noexcept { return levels_ + count_; }
+
+private:
+    ferry_level_footprint levels_[max_levels] = {};
+    std::uint32_t count_ = 0;
+    std::uint64_t bytes_ = 0;
+};
+
 // ---------------------------------------------------------------------------------------------------------------------
 // Streams, events and contexts
 // ---------------------------------------------------------------------------------------------------------------------

@@ -466,6 +466,48 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
                                        uint32_t *element_size, ferry_error_info *error);
 
+/* Where one level of an array lies in a buffer, and the extent of the copy of this level. */
+typedef struct ferry_level_footprint {
+    uint64_t offset;       /* bytes from the beginning of the buffer to the level */
+    uint64_t size;         /* bytes from `offset` to the end of the last row, which has no padding */
+    uint64_t row_pitch;    /* bytes from one row to the next in the buffer */
+    uint64_t slice_height; /* rows from one slice to the next in the buffer */
+    uint64_t width;        /* bytes of a row */
+    uint64_t height;       /* rows; of a block-compressed format, rows of blocks */
+    uint64_t depth;        /* slices: also layers and faces */
+    uint64_t reserved;     /* 0 */
+} ferry_level_footprint;
+
+/*
+ * Lays out the levels of an array in one buffer, such as a staging buffer: level after level, and in each level all
+ * slices, layers or faces. One copy then moves one level:
+ *
+ *     ferry_place_host_pitched(&memory, buffer + level.offset, level.row_pitch, level.slice_height);
+ *     ferry_place_array(&texels, device, array); // of ferry_mipmapped_array_get_level
+ *     ferry_copy_desc_set(&copy, &texels, &memory, level.width, level.height, level.depth);
+ *
+ * `desc` is as for ferry_array_create, also with FERRY_ARRAY_COLOR_ATTACHMENT. The call lays out `levels` levels, or the
+ * maximum number of ferry_mipmapped_array_create if that is less, and stores their number in *count and the size of the
+ * buffer in *size. `levels` 0 with NULL `footprints` is the maximum number, to find out *count and *size.
+ *
+ * Row pitches are multiples of `row_alignment` bytes, and offsets of `level_alignment` bytes. 0 counts as 1: ferry and
+ * CUDA need no alignment. Direct3D 12 needs 256 and 512; Vulkan needs multiples of 4 and of the element's size, which
+ * for block-compressed formats is the size of a block.
+ *
+ * A planar video format has no footprint, because its planes are copied one by one. Pass the description of each plane
+ * (ferry_array_get_plane, ferry_array_get_info).
+ *
+ * NULL:          `footprints`, `count`, `size`.
+ * Values:        `footprints`: `levels` elements; those from *count on are not written.
+ * Errors:        FERRY_ERROR_FLAGS, _ARRAY_FORMAT, _INVALID_ARGUMENT name the field of `desc` that no array can have;
+ *                _INVALID_ARGUMENT with FERRY_FIELD_LEVEL for 0 levels with `footprints`; _UNSUPPORTED with
+ *                FERRY_FIELD_FORMAT for planar formats; _OVERFLOW if the buffer's size does not fit 64 bits. The sizes
+ *                that a device supports are not checked.
+ */
+FERRY_API int32_t ferry_array_desc_get_footprint(const ferry_array_desc *desc, uint32_t levels, uint32_t row_alignment,
+                                                 uint32_t level_alignment, ferry_level_footprint *footprints,
+                                                 uint32_t *count, uint64_t *size, ferry_error_info *error);
+
 /* ---------------------------------------------------------------------------------------------------------------
  * Pinned pools
  *

@@ -344,6 +344,25 @@ int32_t ferry_array_get_info(ferry_instance *instance, CUarray_st *array, ferry_
     return report(details, ok);
 }
 
+int32_t ferry_array_desc_get_footprint(const ferry_array_desc *desc, uint32_t levels, uint32_t row_alignment,
+                                       uint32_t level_alignment, ferry_level_footprint *footprints, uint32_t *count,
+                                       uint64_t *size, ferry_error_info *details) {
+    if (count) *count = 0;
+    if (size) *size = 0;
+    if (!desc) return report(details, null_argument);
+    if (footprints && !levels) return report(details, refuse_zero(FERRY_FIELD_LEVEL));
+    ferry_array_desc wanted = {};
+    if (error failed = read_sized(desc, wanted)) return report(details, failed);
+    std::uint32_t laid_out = 0;
+    std::uint64_t bytes = 0;
+    if (error failed = lay_out_array(wanted, levels, row_alignment ? row_alignment : 1,
+                                     level_alignment ? level_alignment : 1, footprints, laid_out, bytes))
+        return report(details, failed);
+    if (count) *count = laid_out;
+    if (size) *size = bytes;
+    return report(details, ok);
+}
+
 int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
                                ferry_error_info *details) {
     if (!instance || !info) return report(details, null_argument);

@@ -1,5 +1,7 @@
 #include "memory/arrays.h"
 
+#include "base/checked.h"
+#include "base/rounding.h"
 #include "driver/formats.h"
 #include "driver/result.h"
 
@@ -31,15 +33,18 @@ error lower(const ferry_array_desc &desc, CUDA_ARRAY3D_DESCRIPTOR &call, std::ui
     return {};
 }
 
+error refuse_format(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
+    return find_format(array_formats, array.Format)
+               ? refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_CHANNELS, numbers::power, 4, array.NumChannels)
+               : refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_FORMAT, numbers::value, 0, array.Format);
+}
+
 // The driver validates formats, because newer drivers support more of them. It returns the same status for an invalid
 // format and an invalid size.
 error explain_refusal(const CUDA_ARRAY3D_DESCRIPTOR &call, status_code status) noexcept {
     const bool has_elements = elements_of(call).size != 0 || find_format(planar_formats, call.Format);
     if (status != to_status(CUDA_ERROR_INVALID_VALUE) || has_elements) return {.status = status};
-    return replace(
-        status, find_format(array_formats, call.Format)
-                    ? refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_CHANNELS, numbers::power, 4, call.NumChannels)
-                    : refuse_option(FERRY_ERROR_ARRAY_FORMAT, FERRY_FIELD_FORMAT, numbers::value, 0, call.Format));
+    return replace(status, refuse_format(call));
 }
 
 } // namespace
@@ -58,21 +63,97 @@ std::uint64_t bytes_of(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
     return find_format(array_formats, planar->plane_format)->bytes * (array.Width * array.Height + 2 * colour);
 }
 
+// Replaces a level by the next one. Returns false at the last level.
+bool halve(CUDA_ARRAY3D_DESCRIPTOR &level) noexcept {
+    const bool has_layers = level.Flags & (CUDA_ARRAY3D_LAYERED | CUDA_ARRAY3D_CUBEMAP);
+    if (level.Width <= 1 && level.Height <= 1 && (has_layers || level.Depth <= 1)) return false;
+    const auto halve_side = [](std::size_t &side) noexcept { side = side > 1 ? side / 2 : side; };
+    halve_side(level.Width);
+    halve_side(level.Height);
+    if (!has_layers) halve_side(level.Depth);
+    return true;
+}
+
+// Validates what the driver otherwise would, except for the sizes that a device supports.
+error check_shape(const CUDA_ARRAY3D_DESCRIPTOR &array) noexcept {
+    const bool is_layered = array.Flags & CUDA_ARRAY3D_LAYERED, is_cubemap = array.Flags & CUDA_ARRAY3D_CUBEMAP;
+    const auto refuse_side = [](std::int32_t field, numbers given, std::uint64_t limit, std::uint64_t value) noexcept {
+        return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, field, given, limit, value);
+    };
+    if (find_format(planar_formats, array.Format))
+        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_FORMAT, numbers::value, 0, array.Format);
+    if (!elements_of(array).size) return refuse_format(array);
+    const struct {
+        std::int32_t field;
+        std::size_t texels;
+    } sides[] = {
+        {FERRY_FIELD_WIDTH, array.Width}, {FERRY_FIELD_HEIGHT, array.Height}, {FERRY_FIELD_DEPTH, array.Depth}};
+    for (const auto &side : sides)
+        if (side.texels > UINT32_MAX) return refuse_side(side.field, numbers::at_most, UINT32_MAX, side.texels);
+    const bool is_compressed = find_format(array_formats, array.Format)->side > 1;
+    if (!array.Height && (is_compressed || is_cubemap || (array.Depth && !is_layered)))
+        return refuse_side(FERRY_FIELD_HEIGHT, numbers::at_least, 1, 0);
+    if (is_cubemap && array.Height != array.Width)
+        return refuse_side(FERRY_FIELD_HEIGHT, numbers::equal, array.Width, array.Height);
+    if (is_layered && !array.Depth) return refuse_side(FERRY_FIELD_DEPTH, numbers::at_least, is_cubemap ? 6 : 1, 0);
+    if (is_cubemap && !is_layered && array.Depth != 6)
+        return refuse_side(FERRY_FIELD_DEPTH, numbers::equal, 6, array.Depth);
+    if (is_cubemap && array.Depth % 6 != 0) return refuse_side(FERRY_FIELD_DEPTH, numbers::multiple, 6, array.Depth);
+    return {};
+}
+
+// Each side has at most 32 bits, and so has the alignment: a row pitch fits 64 bits.
+error lay_out_level(const CUDA_ARRAY3D_DESCRIPTOR &level, std::uint64_t row_alignment,
+                    ferry_level_footprint &footprint) noexcept {
+    const array_elements elements = elements_of(level);
+    footprint.width = elements.across * elements.size;
+    footprint.height = footprint.slice_height = elements.down;
+    footprint.depth = elements.deep;
+    footprint.row_pitch = round_up(footprint.width, row_alignment);
+    const std::uint64_t max_rows = UINT64_MAX / footprint.row_pitch;
+    if (elements.down > max_rows)
+        return refuse_option(FERRY_ERROR_OVERFLOW, FERRY_FIELD_HEIGHT, numbers::at_most, max_rows, elements.down);
+    if (elements.deep > max_rows / elements.down)
+        return refuse_option(FERRY_ERROR_OVERFLOW, FERRY_FIELD_DEPTH, numbers::at_most, max_rows / elements.down,
+                             elements.deep);
+    footprint.size = footprint.row_pitch * (elements.down * elements.deep - 1) + footprint.width;
+    return {};
+}
+
 } // namespace
+
+error lay_out_array(const ferry_array_desc &desc, std::uint32_t levels, std::uint64_t row_alignment,
+                    std::uint64_t level_alignment, ferry_level_footprint *footprints, std::uint32_t &count,
+                    std::uint64_t &size) noexcept {
+    CUDA_ARRAY3D_DESCRIPTOR level;
+    if (error failed = lower(desc, level, FERRY_ARRAY_COLOR_ATTACHMENT)) return failed;
+    if (error failed = check_shape(level)) return failed;
+    // The first pass only checks: a call that fails writes no footprint.
+    const CUDA_ARRAY3D_DESCRIPTOR first = level;
+    for (ferry_level_footprint *written : {static_cast<ferry_level_footprint *>(nullptr), footprints}) {
+        level = first;
+        count = 0;
+        size = 0;
+        do {
+            ferry_level_footprint footprint = {};
+            if (error failed = lay_out_level(level, row_alignment, footprint)) return failed;
+            std::uint64_t last = 0; // the offset is the last multiple of the alignment up to here
+            if (!add(size, level_alignment - 1, last) || !add(last - last % level_alignment, footprint.size, size))
+                return refuse_value(FERRY_ERROR_OVERFLOW, FERRY_SIDE_NONE, FERRY_FIELD_LEVEL, count);
+            footprint.offset = last - last % level_alignment;
+            if (written) written[count] = footprint;
+        } while (++count != levels && halve(level));
+    }
+    return {};
+}
 
 std::uint64_t array_bytes(const ferry_array_desc &desc, std::uint32_t levels) noexcept {
     CUDA_ARRAY3D_DESCRIPTOR level;
     if (lower(desc, level, FERRY_ARRAY_COLOR_ATTACHMENT)) return 0;
-    const bool has_layers = desc.flags & (FERRY_ARRAY_LAYERED | FERRY_ARRAY_CUBEMAP);
     std::uint64_t bytes = 0;
-    for (std::uint32_t i = 0; i < (levels ? levels : UINT32_MAX); ++i) {
+    do
         bytes += bytes_of(level);
-        if (level.Width <= 1 && level.Height <= 1 && (has_layers || level.Depth <= 1)) break;
-        const auto halve = [](std::size_t &side) noexcept { side = side > 1 ? side / 2 : side; };
-        halve(level.Width);
-        halve(level.Height);
-        if (!has_layers) halve(level.Depth);
-    }
+    while (--levels != 0 && halve(level)); // for 0 levels, until halve() returns false
     return bytes;
 }
 

@@ -160,6 +160,16 @@ NEXT(ferry_deferred_info, allocations, reserved, 12);
 NEXT(ferry_deferred_info, reserved, bytes, 16);
 LAST(ferry_deferred_info, bytes, 24);
 
+FIRST(ferry_level_footprint, offset);
+NEXT(ferry_level_footprint, offset, size, 8);
+NEXT(ferry_level_footprint, size, row_pitch, 16);
+NEXT(ferry_level_footprint, row_pitch, slice_height, 24);
+NEXT(ferry_level_footprint, slice_height, width, 32);
+NEXT(ferry_level_footprint, width, height, 40);
+NEXT(ferry_level_footprint, height, depth, 48);
+NEXT(ferry_level_footprint, depth, reserved, 56);
+LAST(ferry_level_footprint, reserved, 64);
+
 FIRST(ferry_device_memory_info, struct_size);
 NEXT(ferry_device_memory_info, struct_size, reserved, 4);
 NEXT(ferry_device_memory_info, reserved, total, 8);
