@@ -2114,9 +2114,11 @@ struct captured_graph {
         EXPECT_OK(raw().cuStreamEndCapture(stream, &graph));
         EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
     }
+    // An executable of a graph that the caller destroys.
+    explicit captured_graph(CUgraph of) { EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, of, 0)); }
     ~captured_graph() {
         raw().cuGraphExecDestroy(executable);
-        raw().cuGraphDestroy(graph);
+        if (graph) raw().cuGraphDestroy(graph);
     }
     CUgraph graph = nullptr;
     CUgraphExec executable = nullptr;
@@ -2152,6 +2154,256 @@ TEST_F(driver_test, a_captured_copy_reads_its_pageable_source_when_the_graph_is_
             }
             ASSERT_OK(raw().cuMemFree(target));
         }
+}
+
+// ---- Nodes of graphs
+
+struct graph_nodes : driver_test {
+    void SetUp() override {
+        driver_test::SetUp();
+        if (!raw().cuGraphCreate || !raw().cuGraphAddMemcpyNode || !raw().cuGraphExecMemcpyNodeSetParams)
+            GTEST_SKIP() << "this driver has no nodes of graphs";
+        ASSERT_OK(raw().cuGraphCreate(&graph, 0));
+        ASSERT_OK(raw().cuMemAlloc(&a, size));
+        ASSERT_OK(raw().cuMemAlloc(&b, size));
+        ASSERT_OK(raw().cuMemAllocManaged(&managed, size, CU_MEM_ATTACH_GLOBAL));
+        pinned.emplace(size);
+        CUDA_ARRAY3D_DESCRIPTOR desc = {};
+        desc.Width = 64;
+        desc.Height = 32;
+        desc.Format = CU_AD_FORMAT_UNSIGNED_INT8;
+        desc.NumChannels = 4;
+        ASSERT_OK(raw().cuArray3DCreate(&array, &desc));
+    }
+    void TearDown() override {
+        if (graph) {
+            EXPECT_OK(raw().cuGraphDestroy(graph));
+            EXPECT_OK(raw().cuMemFree(a));
+            EXPECT_OK(raw().cuMemFree(b));
+            EXPECT_OK(raw().cuMemFree(managed));
+            EXPECT_OK(raw().cuArrayDestroy(array));
+        }
+        pinned.reset();
+        driver_test::TearDown();
+    }
+
+    static CUDA_MEMCPY3D within(CUdeviceptr to, CUdeviceptr from, size_t width, size_t height = 1, size_t pitch = 0) {
+        CUDA_MEMCPY3D copy = {};
+        copy.dstMemoryType = copy.srcMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy.dstDevice = to;
+        copy.srcDevice = from;
+        copy.dstPitch = copy.srcPitch = pitch;
+        copy.WidthInBytes = width;
+        copy.Height = height;
+        copy.Depth = 1;
+        return copy;
+    }
+    static CUDA_MEMCPY3D up(CUdeviceptr to, const void *from, size_t width, size_t height = 1, size_t pitch = 0) {
+        CUDA_MEMCPY3D copy = within(to, 0, width, height, pitch);
+        copy.srcMemoryType = CU_MEMORYTYPE_HOST;
+        copy.srcHost = from;
+        return copy;
+    }
+    static CUDA_MEMCPY3D down(void *to, CUdeviceptr from, size_t width, size_t height = 1, size_t pitch = 0) {
+        CUDA_MEMCPY3D copy = within(0, from, width, height, pitch);
+        copy.dstMemoryType = CU_MEMORYTYPE_HOST;
+        copy.dstHost = to;
+        return copy;
+    }
+    CUDA_MEMCPY3D into_array(size_t width, size_t height) const {
+        CUDA_MEMCPY3D copy = within(0, a, width, height, 256);
+        copy.dstMemoryType = CU_MEMORYTYPE_ARRAY;
+        copy.dstArray = array;
+        return copy;
+    }
+    static CUDA_MEMSET_NODE_PARAMS fill(CUdeviceptr to, unsigned value, unsigned element, size_t width,
+                                        size_t height = 1, size_t pitch = 0) {
+        CUDA_MEMSET_NODE_PARAMS params = {};
+        params.dst = to;
+        params.pitch = pitch;
+        params.value = value;
+        params.elementSize = element;
+        params.width = width;
+        params.height = height;
+        return params;
+    }
+    CUresult add(const CUDA_MEMCPY3D &copy, CUgraphNode &node) {
+        return raw().cuGraphAddMemcpyNode(&node, graph, nullptr, 0, &copy, context);
+    }
+    CUresult add(const CUDA_MEMSET_NODE_PARAMS &params, CUgraphNode &node) {
+        return raw().cuGraphAddMemsetNode(&node, graph, nullptr, 0, &params, context);
+    }
+    CUresult set(CUgraphExec executable, CUgraphNode node, const CUDA_MEMCPY3D &copy) {
+        return raw().cuGraphExecMemcpyNodeSetParams(executable, node, &copy, context);
+    }
+    CUresult set(CUgraphExec executable, CUgraphNode node, const CUDA_MEMSET_NODE_PARAMS &params) {
+        return raw().cuGraphExecMemsetNodeSetParams(executable, node, &params, context);
+    }
+    // Whether an executable with a node `before` accepts `after`.
+    template <class Node> CUresult change(const Node &before, const Node &after) {
+        CUgraphNode node = nullptr;
+        EXPECT_OK(add(before, node));
+        CUgraphExec executable = nullptr;
+        EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+        const CUresult result = set(executable, node, after);
+        EXPECT_OK(raw().cuGraphExecDestroy(executable));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+        EXPECT_OK(raw().cuGraphCreate(&graph, 0));
+        return result;
+    }
+
+    static constexpr size_t size = 1 << 20;
+    CUgraph graph = nullptr;
+    CUdeviceptr a = 0, b = 0, managed = 0;
+    CUarray array = nullptr;
+    std::optional<pinned_memory> pinned;
+    bytes pageable = bytes(size);
+};
+
+TEST_F(graph_nodes, arguments_and_dependencies_are_checked) {
+    const CUDA_MEMCPY3D copy = within(b, a, 64);
+    CUgraphNode first = nullptr, node = nullptr, null = nullptr, foreign = nullptr;
+    CUgraph other = nullptr;
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuGraphCreate(&other, 1));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, raw().cuGraphCreate(nullptr, 0));
+    ASSERT_OK(raw().cuGraphCreate(&other, 0));
+    ASSERT_OK(raw().cuGraphAddMemcpyNode(&foreign, other, nullptr, 0, &copy, context));
+    ASSERT_OK(add(copy, first));
+    const CUgraphNode twice[] = {first, first};
+    const struct {
+        CUgraphNode *node;
+        CUgraph graph;
+        const CUgraphNode *dependencies;
+        size_t count;
+        const CUDA_MEMCPY3D *copy;
+    } refused[] = {{nullptr, graph, nullptr, 0, &copy}, {&node, nullptr, nullptr, 0, &copy},
+                   {&node, graph, nullptr, 0, nullptr}, {&node, graph, nullptr, 1, &copy},
+                   {&node, graph, &null, 1, &copy},     {&node, graph, &foreign, 1, &copy},
+                   {&node, graph, twice, 2, &copy}};
+    for (const auto &one : refused)
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE,
+                      raw().cuGraphAddMemcpyNode(one.node, one.graph, one.dependencies, one.count, one.copy, context));
+    EXPECT_OK(raw().cuGraphAddMemcpyNode(&node, graph, &first, 1, &copy, nullptr));
+    EXPECT_OK(raw().cuGraphDestroy(other));
+}
+
+TEST_F(graph_nodes, a_copy_is_checked_like_a_call_and_must_not_be_empty) {
+    CUgraphNode node = nullptr;
+    const CUdeviceptr pages = reinterpret_cast<CUdeviceptr>(pageable.data());
+    for (const CUDA_MEMCPY3D &copy : {within(b, a, 0), within(b, a, 16, 0), within(b, a, 2 * size), within(0, a, 16),
+                                      within(b, a, 16, 4, 8), within(b, pages, 16), into_array(257, 32)})
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, add(copy, node));
+    for (const CUDA_MEMCPY3D &copy : {within(managed, a, 64), up(a, pageable.data(), 64), down(pageable.data(), a, 64),
+                                      up(a, pinned->data(), 64), into_array(256, 32)})
+        EXPECT_OK(add(copy, node));
+}
+
+TEST_F(graph_nodes, a_fill_is_checked_like_a_call_and_must_not_be_empty) {
+    CUgraphNode node = nullptr;
+    const CUdeviceptr pages = reinterpret_cast<CUdeviceptr>(pageable.data());
+    for (const CUDA_MEMSET_NODE_PARAMS &params :
+         {fill(a, 1, 3, 4), fill(a, 1, 8, 4), fill(a, 1, 0, 4), fill(a, 1, 4, 4, 4, 8), fill(a, 1, 4, 2, 4, 18),
+          fill(a, 1, 4, 2, 4, 0), fill(a + 1, 1, 4, 2), fill(a, 1, 4, 0), fill(a, 1, 4, 1, 0), fill(a, 1, 4, size),
+          fill(pages, 1, 4, 1), fill(0, 1, 4, 1)})
+        EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, add(params, node));
+    for (const CUDA_MEMSET_NODE_PARAMS &params :
+         {fill(a, 0x1234, 1, 8), fill(a, 0x123456, 2, 4), fill(a, 1, 4, 2, 1, 3), fill(managed, 1, 4, 1),
+          fill(reinterpret_cast<CUdeviceptr>(pinned->data()), 1, 4, 1)})
+        EXPECT_OK(add(params, node));
+}
+
+TEST_F(graph_nodes, nodes_run_after_their_dependencies_and_a_fill_drops_the_high_bytes_of_its_value) {
+    const test_stream stream;
+    const CUDA_MEMSET_NODE_PARAMS low = fill(a, 0x1234, 1, 1024), rows = fill(b, 0x89abcdef, 4, 2, 4, 16);
+    CUgraphNode first = nullptr, second = nullptr, third = nullptr;
+    ASSERT_OK(add(low, first));
+    const CUDA_MEMCPY3D copy = within(b, a, 64);
+    ASSERT_OK(raw().cuGraphAddMemcpyNode(&second, graph, &first, 1, &copy, context));
+    ASSERT_OK(raw().cuGraphAddMemsetNode(&third, graph, &second, 1, &rows, context));
+    const captured_graph made(graph);
+    ASSERT_OK(raw().cuGraphLaunch(made.executable, stream));
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    bytes expected(64, std::byte{0x34});
+    const unsigned value = 0x89abcdef;
+    for (int row = 0; row < 4; ++row)
+        for (int column = 0; column < 2; ++column)
+            std::memcpy(expected.data() + 16 * row + 4 * column, &value, 4);
+    EXPECT_EQ(read_back(b, 64), expected);
+}
+
+TEST_F(graph_nodes, a_copy_reads_its_pageable_source_when_the_graph_is_launched) {
+    const test_stream stream;
+    CUgraphNode node = nullptr;
+    std::memset(pageable.data(), 1, size);
+    ASSERT_OK(add(up(a, pageable.data(), 65536), node));
+    const captured_graph made(graph);
+    std::memset(pageable.data(), 2, size);
+    {
+        gate held(stream);
+        ASSERT_OK(raw().cuGraphLaunch(made.executable, stream));
+        std::memset(pageable.data(), 3, size);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(read_back(a, 65536), bytes(65536, std::byte{2}));
+}
+
+TEST_F(graph_nodes, an_executable_takes_only_contiguous_copies_of_the_same_direction) {
+    const CUDA_MEMCPY3D copies[] = {within(b, a, 4096),
+                                    within(a, managed, 65536),
+                                    within(b, a, 64, 16, 128),
+                                    within(b, a, 128, 16, 128),
+                                    up(a, pinned->data(), 4096),
+                                    up(b, pageable.data(), 64),
+                                    up(b, pinned->data(), 64, 4, 128),
+                                    down(pinned->data(), a, 4096),
+                                    down(pageable.data(), b, 64),
+                                    into_array(256, 32),
+                                    into_array(256, 1)};
+    constexpr int none = 0, inside = 1, to_device = 2, to_host = 3;
+    constexpr int direction[] = {inside, inside, none, none, to_device, to_device, none, to_host, to_host, none, none};
+    for (std::size_t before = 0; before < std::size(copies); ++before)
+        for (std::size_t after = 0; after < std::size(copies); ++after) {
+            const bool is_taken = before == after || (direction[before] && direction[before] == direction[after]);
+            EXPECT_RESULT(is_taken ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, change(copies[before], copies[after]))
+                << before << " to " << after;
+        }
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, change(copies[0], within(b, a, 0)));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, change(copies[0], within(b, a, 2 * size)));
+}
+
+TEST_F(graph_nodes, an_executable_takes_only_contiguous_fills) {
+    const CUDA_MEMSET_NODE_PARAMS fills[] = {fill(a, 1, 1, 8), fill(b, 2, 4, 16),
+                                             fill(reinterpret_cast<CUdeviceptr>(pinned->data()), 1, 2, 8),
+                                             fill(a, 1, 4, 4, 4, 32), fill(b, 1, 4, 8, 2, 64)};
+    for (const auto &before : fills)
+        for (const auto &after : fills) {
+            const bool is_taken = &before == &after || (before.height == 1 && after.height == 1);
+            EXPECT_RESULT(is_taken ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE, change(before, after));
+        }
+}
+
+TEST_F(graph_nodes, a_change_affects_later_launches_of_the_executable_and_not_the_graph) {
+    const test_stream stream;
+    CUgraphNode node = nullptr, added = nullptr;
+    ASSERT_OK(add(fill(a, 1, 1, 64), node));
+    captured_graph made(graph);
+    ASSERT_OK(add(fill(a, 3, 1, 64), added));
+    const auto launched = [&](CUgraphExec executable) {
+        EXPECT_OK(raw().cuGraphLaunch(executable, stream));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        return read_back(a, 64);
+    };
+    EXPECT_EQ(launched(made.executable), bytes(64, std::byte{1}));
+    ASSERT_OK(set(made.executable, node, fill(a, 2, 1, 64)));
+    EXPECT_EQ(launched(made.executable), bytes(64, std::byte{2}));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, set(made.executable, added, fill(a, 2, 1, 64)));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, set(made.executable, nullptr, fill(a, 2, 1, 64)));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, set(nullptr, node, fill(a, 2, 1, 64)));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, set(made.executable, node, within(b, a, 64)));
+    ASSERT_OK(raw().cuGraphDestroy(graph));
+    EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, set(made.executable, node, fill(a, 2, 1, 64)));
+    EXPECT_EQ(launched(made.executable), bytes(64, std::byte{2}));
+    ASSERT_OK(raw().cuGraphCreate(&graph, 0));
 }
 
 TEST_F(driver_test, queries_and_waits_of_a_blocking_stream_ignore_legacy_work_until_an_event_is_recorded) {

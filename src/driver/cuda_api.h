@@ -604,20 +604,11 @@ struct CUgraphExecUpdateResultInfo {
 using PFN_cuGetProcAddress_v11030 = CUresult(CUDAAPI *)(const char *, void **, int, cuuint64_t);
 using PFN_cuGetProcAddress_v12000 = CUresult(CUDAAPI *)(const char *, void **, int, cuuint64_t,
                                                         CUdriverProcAddressQueryResult *);
-using PFN_cuGraphCreate_v10000 = CUresult(CUDAAPI *)(CUgraph *, unsigned);
 using PFN_cuGraphGetNodes_v10000 = CUresult(CUDAAPI *)(CUgraph, CUgraphNode *, size_t *);
-using PFN_cuGraphAddMemcpyNode_v10000 = CUresult(CUDAAPI *)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-                                                            const CUDA_MEMCPY3D *, CUcontext);
-using PFN_cuGraphAddMemsetNode_v10000 = CUresult(CUDAAPI *)(CUgraphNode *, CUgraph, const CUgraphNode *, size_t,
-                                                            const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
 using PFN_cuGraphMemcpyNodeGetParams_v10000 = CUresult(CUDAAPI *)(CUgraphNode, CUDA_MEMCPY3D *);
 using PFN_cuGraphMemcpyNodeSetParams_v10000 = CUresult(CUDAAPI *)(CUgraphNode, const CUDA_MEMCPY3D *);
 using PFN_cuGraphMemsetNodeGetParams_v10000 = CUresult(CUDAAPI *)(CUgraphNode, CUDA_MEMSET_NODE_PARAMS *);
 using PFN_cuGraphMemsetNodeSetParams_v10000 = CUresult(CUDAAPI *)(CUgraphNode, const CUDA_MEMSET_NODE_PARAMS *);
-using PFN_cuGraphExecMemcpyNodeSetParams_v10020 = CUresult(CUDAAPI *)(CUgraphExec, CUgraphNode, const CUDA_MEMCPY3D *,
-                                                                      CUcontext);
-using PFN_cuGraphExecMemsetNodeSetParams_v10020 = CUresult(CUDAAPI *)(CUgraphExec, CUgraphNode,
-                                                                      const CUDA_MEMSET_NODE_PARAMS *, CUcontext);
 using PFN_cuGraphExecUpdate_v12000 = CUresult(CUDAAPI *)(CUgraphExec, CUgraph, CUgraphExecUpdateResultInfo *);
 
 // ---- Memory and semaphores of graphics APIs

@@ -120,7 +120,7 @@ CUresult cuStreamEndCapture(CUstream handle, CUgraph *captured) {
         require(joined, CUDA_ERROR_STREAM_CAPTURE_UNJOINED);
         auto made = std::make_shared<graph>();
         for (capture::node &one : over->nodes)
-            made->nodes.push_back(std::move(one.what));
+            made->nodes.push_back({.what = std::move(one.what)});
         made->allocates = std::move(over->allocates);
         made->frees = std::move(over->frees);
         made->keeps = std::move(over->keeps);
@@ -162,7 +162,8 @@ CUresult cuGraphInstantiateWithFlags(CUgraphExec *made, CUgraph handle, unsigned
         const graph_ptr *const of = cu.graphs.find(handle);
         require(of);
         const bool frees_on_launch = flags & CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-        *made = cu.executables.add(std::make_unique<executable>(executable{*of, frees_on_launch}));
+        *made = cu.executables.add(
+            std::make_unique<executable>(executable{std::make_shared<graph>(**of), frees_on_launch}));
     });
 }
 
@@ -173,8 +174,8 @@ CUresult cuGraphLaunch(CUgraphExec handle, CUstream on_handle) {
         const graph &runs = *found->runs;
         stream &on = find_stream(cu, on_handle);
         require_launchable(runs, on, found->frees_on_launch);
-        for (const work &node : runs.nodes)
-            enqueue(cu, on, node);
+        for (const graph_node &node : runs.nodes)
+            enqueue(cu, on, node.what);
         if (on.capturing)
             on.capturing->keeps.insert(on.capturing->keeps.end(), runs.keeps.begin(), runs.keeps.end());
         else if (!runs.keeps.empty())

@@ -255,6 +255,32 @@ std::size_t take_staging_buffers(driver &cu, context &of, std::size_t wanted, op
     return std::min(left, needed);
 }
 
+work transfer(const side &source, const side &destination) {
+    work what{.is_transfer = true};
+    what.devices = source.device_bit() | destination.device_bit();
+    if (source.on_host() != destination.on_host()) {
+        what.kind = source.on_host() ? lane_kind::host_to_device : lane_kind::device_to_host;
+        what.copy_device = static_cast<unsigned>(source.on_host() ? destination.device : source.device);
+    }
+    return what;
+}
+
+// Sets the body of a copy that no call has begun. Each launch of a graph reads a pageable source in the call (as above).
+void set_body(driver &cu, const copy_request &asked, const side &source, const side &destination, const extent &size,
+              bool in_graph, work &what) {
+    const stretch all = {0, bytes_of(size)};
+    if (in_graph && source.memory == side::kind::pageable && !destination.on_host())
+        what.prepare = [=](driver &) {
+            const staged_bytes staged(size, all);
+            staged.read(source);
+            return [=] { staged.write(destination); };
+        };
+    else if (is_lost(cu, asked, source, destination))
+        what.body = [] {};
+    else
+        what.body = [=] { move_bytes(destination, source, size, all); };
+}
+
 // The call returns as early as the manual's "API synchronization behavior" permits (seen on CUDA 13.0, H200). A
 // synchronous copy between device memory does not wait, and a synchronous copy from pageable memory waits only until
 // its source has been read. A caller that relies on more must fail here first.
@@ -285,12 +311,7 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
                       (!asynchronous && (managed || (!staged && (from_host || to_host))));
     const bool between = asked.peer && !asynchronous;
 
-    work what{.is_transfer = true};
-    what.devices = source.device_bit() | destination.device_bit();
-    if (from_host != to_host) {
-        what.kind = from_host ? lane_kind::host_to_device : lane_kind::device_to_host;
-        what.copy_device = static_cast<unsigned>(from_host ? destination.device : source.device);
-    }
+    work what = transfer(source, destination);
     operations after = between ? work_before_peers(cu, asked) : operations{};
     const extent size = collapsed(destination, source, asked.size);
     const std::size_t bytes = bytes_of(size);
@@ -321,16 +342,8 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
             after = {};
             what.body = [=] { last.write(destination); };
         }
-    } else if (from_pageable && on.capturing && !to_host) { // each launch reads the source in the call (as above)
-        what.prepare = [=](driver &) {
-            const staged_bytes all(size, {0, bytes});
-            all.read(source);
-            return [=] { all.write(destination); };
-        };
-    } else if (is_lost(cu, asked, source, destination)) {
-        what.body = [] {};
     } else {
-        what.body = [=] { move_bytes(destination, source, size, {0, bytes}); };
+        set_body(cu, asked, source, destination, size, on.capturing != nullptr, what);
     }
     operation_ptr done;
     try {
@@ -344,6 +357,21 @@ operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream handle,
         for (const CUcontext peer : {asked.source.context, asked.destination.context})
             if (context *const one = cu.contexts.find(peer)) one->legacy.last = done;
     return wait ? done : read;
+}
+
+graph_node copy_in_graph(driver &cu, const copy_request &asked) {
+    require(asked.size.width && asked.size.height && asked.size.depth);
+    side source = resolve(cu, asked.source, asked.size, asked.peer);
+    side destination = resolve(cu, asked.destination, asked.size, asked.peer);
+    check_reach(cu, source, destination, asked.peer);
+    imitate_faults_of_layers(cu, asked, source, destination);
+    const bool has_array = source.memory == side::kind::array || destination.memory == side::kind::array;
+    graph_node made = {.what = transfer(source, destination),
+                       .is_line = asked.size.height == 1 && asked.size.depth == 1 && !has_array,
+                       .from_host = source.on_host(),
+                       .to_host = destination.on_host()};
+    set_body(cu, asked, source, destination, collapsed(destination, source, asked.size), true, made.what);
+    return made;
 }
 
 CUresult copy(const copy_request &asked) noexcept {

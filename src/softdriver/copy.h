@@ -18,12 +18,16 @@ struct place {
     std::size_t pitch = 0;
     std::size_t height = 0;      // of the allocation, in rows
     CUcontext context = nullptr; // peer copies only
+
+    bool operator==(const place &) const = default;
 };
 
 struct extent {
     std::size_t width = 0; // bytes
     std::size_t height = 1;
     std::size_t depth = 1;
+
+    bool operator==(const extent &) const = default;
 };
 
 struct copy_request {
@@ -60,6 +64,14 @@ void check_copy(driver &cu, const copy_request &asked);
 
 // Checks and enqueues a copy. Returns the operation that the caller must wait for, or null.
 operation_ptr start_copy(driver &cu, const copy_request &asked, CUstream stream, bool asynchronous);
+
+// Checks a copy for a node of a graph, which must copy something.
+graph_node copy_in_graph(driver &cu, const copy_request &asked);
+
+copy_request lower(const CUDA_MEMCPY3D &described);
+
+// The same for a fill, which needs access from a context.
+graph_node fill_in_graph(driver &cu, const CUDA_MEMSET_NODE_PARAMS &asked, const context &from);
 
 CUresult copy(const copy_request &asked) noexcept; // for entry points without Async
 CUresult copy_async(const copy_request &asked, CUstream stream) noexcept;

@@ -41,6 +41,12 @@ template <class Descriptor> copy_request lower(const Descriptor &c) {
     return asked;
 }
 
+} // namespace
+
+copy_request lower(const CUDA_MEMCPY3D &described) { return lower<CUDA_MEMCPY3D>(described); }
+
+namespace {
+
 // Uses enter(), because a driver that is not initialised reports that before it checks arguments.
 CUresult refuse_no_descriptor() {
     return enter([](driver &) { return CUDA_ERROR_INVALID_VALUE; });

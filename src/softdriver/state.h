@@ -25,6 +25,7 @@
 #include <system_error>
 #include <type_traits>
 #include <unordered_map>
+#include <variant>
 
 namespace ferry::softdriver {
 
@@ -79,8 +80,19 @@ struct user_object {
     unsigned references = 0; // held by the program
 };
 
+// A node. Capture makes nodes without a handle, because nothing here can name them.
+struct graph_node {
+    work what{};
+    CUgraphNode handle = nullptr;
+    // What a node with a handle copies or fills, for updates of executables.
+    std::variant<std::monostate, CUDA_MEMCPY3D, CUDA_MEMSET_NODE_PARAMS> parameters{};
+    // Whether an update may change the node: a copy of one row between linear memory, or a fill of one row.
+    bool is_line = false;
+    bool from_host = false, to_host = false; // a copy
+};
+
 struct graph {
-    std::vector<work> nodes;
+    std::vector<graph_node> nodes; // each after the nodes that it depends on
     user_resources keeps;
     std::vector<graph_memory_ptr> allocates;
     std::vector<graph_memory_ptr> frees;
@@ -88,7 +100,7 @@ struct graph {
 using graph_ptr = std::shared_ptr<graph>;
 
 struct executable {
-    graph_ptr runs;
+    graph_ptr runs; // a copy: later changes of the graph do not affect it
     bool frees_on_launch = false;
 };
 
