@@ -125,6 +125,18 @@ public:
         EXPECT_OK(ferry_ticket_create(ferry, stream, &made, nullptr));
         return made;
     }
+    CUgraph make_graph() {
+        CUgraph made = nullptr;
+        EXPECT_OK(raw().cuGraphCreate(&made, 0));
+        at_end([made] { EXPECT_OK(raw().cuGraphDestroy(made)); });
+        return made;
+    }
+    CUgraphExec instantiate(CUgraph graph) {
+        CUgraphExec made = nullptr;
+        EXPECT_OK(raw().cuGraphInstantiateWithFlags(&made, graph, 0));
+        at_end([made] { EXPECT_OK(raw().cuGraphExecDestroy(made)); });
+        return made;
+    }
     bool has_pools() const {
         auto info = sized<ferry_device_info>();
         EXPECT_OK(ferry_device_get_info(ferry, 0, &info, nullptr));
@@ -183,6 +195,13 @@ ferry_fill_desc fill_of(const scene &at) {
     fill.width = size;
     fill.pattern_size = 16; // needs a kernel
     fill.pattern[0] = 1;
+    return fill;
+}
+
+// A fill that the driver makes.
+ferry_fill_desc short_fill_of(const scene &at) {
+    ferry_fill_desc fill = fill_of(at);
+    fill.pattern_size = 4;
     return fill;
 }
 
@@ -639,6 +658,50 @@ const row rows[] = {
          return [&] {
              auto info = sized<ferry_address_info>();
              return ferry_address_get_info(at.ferry, at.device(), &info, nullptr);
+         };
+     }},
+    {"ferry_graph_add_copy",
+     [](scene &at) -> call {
+         if (!raw().cuGraphAddMemcpyNode) return {};
+         const CUgraph graph = at.make_graph();
+         return [&at, graph] {
+             CUgraphNode node = nullptr;
+             const ferry_copy_desc copy = contiguous(at.device(), at.host(), size);
+             return ferry_graph_add_copy(at.ferry, graph, nullptr, 0, &copy, nullptr, &node, nullptr);
+         };
+     }},
+    {"ferry_graph_add_fill",
+     [](scene &at) -> call {
+         if (!raw().cuGraphAddMemsetNode) return {};
+         const CUgraph graph = at.make_graph();
+         return [&at, graph] {
+             CUgraphNode node = nullptr;
+             const ferry_fill_desc fill = short_fill_of(at);
+             return ferry_graph_add_fill(at.ferry, graph, nullptr, 0, &fill, nullptr, &node, nullptr);
+         };
+     }},
+    {"ferry_graph_exec_set_copy",
+     [](scene &at) -> call {
+         if (!raw().cuGraphAddMemcpyNode) return {};
+         const CUgraph graph = at.make_graph();
+         CUgraphNode node = nullptr;
+         const ferry_copy_desc copy = contiguous(at.device(), at.host(), size);
+         EXPECT_OK(ferry_graph_add_copy(at.ferry, graph, nullptr, 0, &copy, nullptr, &node, nullptr));
+         return [&at, node, executable = at.instantiate(graph)] {
+             const ferry_copy_desc other = contiguous(at.device() + size, at.host(), size / 2);
+             return ferry_graph_exec_set_copy(at.ferry, executable, node, &other, nullptr, nullptr);
+         };
+     }},
+    {"ferry_graph_exec_set_fill",
+     [](scene &at) -> call {
+         if (!raw().cuGraphAddMemsetNode) return {};
+         const CUgraph graph = at.make_graph();
+         CUgraphNode node = nullptr;
+         const ferry_fill_desc fill = short_fill_of(at);
+         EXPECT_OK(ferry_graph_add_fill(at.ferry, graph, nullptr, 0, &fill, nullptr, &node, nullptr));
+         return [&at, node, executable = at.instantiate(graph)] {
+             const ferry_fill_desc other = short_fill_of(at);
+             return ferry_graph_exec_set_fill(at.ferry, executable, node, &other, nullptr, nullptr);
          };
      }},
     {"ferry_array_destroy_deferred",

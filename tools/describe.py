@@ -29,7 +29,8 @@ SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int6
 POINTER_SIZE = 8
 HANDLES = {"CUctx_st": "CUcontext", "CUstream_st": "CUstream", "CUevent_st": "CUevent", "CUarray_st": "CUarray",
            "CUmipmappedArray_st": "CUmipmappedArray", "CUmemPoolHandle_st": "CUmemoryPool",
-           "CUextMemory_st": "CUexternalMemory", "CUextSemaphore_st": "CUexternalSemaphore"}
+           "CUextMemory_st": "CUexternalMemory", "CUextSemaphore_st": "CUexternalSemaphore",
+           "CUgraph_st": "CUgraph", "CUgraphNode_st": "CUgraphNode", "CUgraphExec_st": "CUgraphExec"}
 
 
 # ---- Reading C

@@ -11,6 +11,7 @@
  * ferry_devices.h   Devices, contexts, peer access, host links, staging buffers, profiles.
  * ferry_ipc.h       Sharing of memory, pools and events between processes.
  * ferry_external.h  Memory and semaphores of graphics APIs.
+ * ferry_graph.h     Copies and fills as nodes of CUDA graphs.
  * ferry_software.h  The software driver.
  * ferry_all.h       Includes all of these headers.
  *

@@ -52,6 +52,7 @@
 #include "ferry.h"
 #include "ferry_devices.h"
 #include "ferry_external.h"
+#include "ferry_graph.h"
 #include "ferry_ipc.h"
 #include "ferry_memory.h"
 
@@ -2648,6 +2649,44 @@ inline result<ferry_explanation> explain_async(ferry_instance *instance, const f
     ferry_explanation found = detail::sized<ferry_explanation>();
     const status done = detail::call(ferry_fill_explain_async, instance, &desc, options.get(), stream, &found);
     return done.ok() ? result<ferry_explanation>(found) : done;
+}
+
+// Nodes of a graph that the new node runs after: a contiguous range of CUgraphNode, or none.
+class node_dependencies {
+public:
+    node_dependencies() noexcept = default;
+    template <class Nodes, std::enable_if_t<std::is_convertible_v<decltype(std::data(std::declval<const Nodes &>())),
+                                                                  CUgraphNode_st *const *>,
+                                            int> = 0>
+    node_dependencies(const Nodes &nodes) noexcept : first_(std::data(nodes)), count_(std::size(nodes)) {}
+    CUgraphNode_st *const *data() const noexcept { return first_; }
+    std::uint64_t size() const noexcept { return count_; }
+
+private:
+    CUgraphNode_st *const *first_ = nullptr;
+    std::uint64_t count_ = 0;
+};
+
+// ferry_graph_add_copy and ferry_graph_add_fill: describe_copy() and describe_fill() make the descriptors.
+inline result<CUgraphNode_st *> add_copy_node(ferry_instance *instance, CUgraph_st *graph, const ferry_copy_desc &copy,
+                                              node_dependencies after = {}, const copy_options &options = {}) noexcept {
+    CUgraphNode_st *const none = nullptr;
+    return detail::fetch(none, ferry_graph_add_copy, instance, graph, after.data(), after.size(), &copy, options.get());
+}
+inline result<CUgraphNode_st *> add_fill_node(ferry_instance *instance, CUgraph_st *graph, const ferry_fill_desc &fill,
+                                              node_dependencies after = {}, const copy_options &options = {}) noexcept {
+    CUgraphNode_st *const none = nullptr;
+    return detail::fetch(none, ferry_graph_add_fill, instance, graph, after.data(), after.size(), &fill, options.get());
+}
+
+// ferry_graph_exec_set_copy and ferry_graph_exec_set_fill: from the next launch on, the node does something else.
+inline status set_copy_node(ferry_instance *instance, CUgraphExec_st *executable, CUgraphNode_st *node,
+                            const ferry_copy_desc &copy, const copy_options &options = {}) noexcept {
+    return detail::call(ferry_graph_exec_set_copy, instance, executable, node, &copy, options.get());
+}
+inline status set_fill_node(ferry_instance *instance, CUgraphExec_st *executable, CUgraphNode_st *node,
+                            const ferry_fill_desc &fill, const copy_options &options = {}) noexcept {
+    return detail::call(ferry_graph_exec_set_fill, instance, executable, node, &fill, options.get());
 }
 
 // ---------------------------------------------------------------------------------------------------------------------

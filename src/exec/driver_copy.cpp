@@ -85,4 +85,25 @@ error run_driver_route(const driver_table &cu, const shape &shape, const copy_pl
     return to_error(result);
 }
 
+error set_copy_node(const driver_table &cu, const shape &shape, graph_target &target) noexcept {
+    CUcontext context = nullptr;
+    if (call_result result = cu.cuCtxGetCurrent(&context)) return to_error(result);
+    CUDA_MEMCPY3D call;
+    lower(shape, call);
+    call.reserved0 = call.reserved1 = nullptr;
+    const error failed = put_node(cu.cuGraphAddMemcpyNode, cu.cuGraphExecMemcpyNodeSetParams, call, context, target);
+    if (!is_change_refused(failed, target)) return failed;
+    for (const shape_end *end : {&shape.source, &shape.destination})
+        if (end->array)
+            return replace(failed.status,
+                           refuse_value(FERRY_ERROR_UNSUPPORTED,
+                                        end == &shape.source ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION,
+                                        FERRY_FIELD_ARRAY, reinterpret_cast<std::uintptr_t>(end->array)));
+    if (shape.is_line()) return failed;
+    const bool is_deep = shape.depth > 1;
+    return replace(failed.status,
+                   refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, is_deep ? FERRY_FIELD_DEPTH : FERRY_FIELD_HEIGHT,
+                          numbers::at_most, 1, is_deep ? shape.depth : shape.height));
+}
+
 } // namespace ferry

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "driver/table.h"
+#include "exec/graph_target.h"
 #include "plan/plan.h"
 
 namespace ferry {
@@ -15,6 +16,9 @@ struct end_contexts {
 // Makes the driver call. The copy's context must be current. The synchronous form does not use `stream`.
 [[gnu::hot]] error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                                     const end_contexts &contexts, CUstream stream) noexcept;
+
+// Makes the copy a node of a graph. The context of the node must be current.
+[[gnu::cold]] error set_copy_node(const driver_table &cu, const shape &shape, graph_target &target) noexcept;
 
 // Returns the name of the call that run_driver_route makes.
 const char *driver_call_name(const copy_plan &plan, copy_form form) noexcept;

@@ -59,6 +59,21 @@ error run_driver_fill(const driver_table &cu, const fill_shape &shape, std::uint
     }
 }
 
+error set_fill_node(const driver_table &cu, const fill_shape &shape, std::uint64_t address, CUcontext context,
+                    graph_target &target) noexcept {
+    CUDA_MEMSET_NODE_PARAMS call = {};
+    call.dst = address;
+    call.elementSize = shape.unit;
+    std::memcpy(&call.value, shape.pattern, shape.unit); // little-endian, as all processors of GPUs
+    call.width = shape.width / shape.unit;
+    call.height = shape.height;
+    call.pitch = shape.height > 1 ? shape.destination.row_pitch : 0;
+    const error failed = put_node(cu.cuGraphAddMemsetNode, cu.cuGraphExecMemsetNodeSetParams, call, context, target);
+    if (!is_change_refused(failed, target) || shape.height == 1) return failed;
+    return replace(failed.status, refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT,
+                                         numbers::at_most, 1, shape.height));
+}
+
 namespace {
 
 // The registered pieces that the instance knows, in the form that for_each_part expects.

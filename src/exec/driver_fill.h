@@ -4,6 +4,7 @@
 
 #include "copy/fill.h"
 #include "driver/table.h"
+#include "exec/graph_target.h"
 
 namespace ferry {
 
@@ -17,6 +18,10 @@ const char *driver_fill_name(const fill_shape &shape) noexcept;
 // Fills the memory at the device address `address`. The fill's context must be current, and the driver must have a call
 // for the shape.
 error run_driver_fill(const driver_table &cu, const fill_shape &shape, std::uint64_t address, CUstream stream) noexcept;
+
+// Makes the fill a node of a graph. `context` is the context of the node.
+[[gnu::cold]] error set_fill_node(const driver_table &cu, const fill_shape &shape, std::uint64_t address,
+                                  CUcontext context, graph_target &target) noexcept;
 
 // Counts the calls that fill `whole`: 1, or one for each part if registered pieces end within it. `refused` is returned
 // if a part of the memory is not registered, or a border divides a pattern.

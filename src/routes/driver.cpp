@@ -18,7 +18,7 @@ error enter_for_graph(machine &machine, const shape &asked, const call_facts &ca
         if (error failed = look_up_pool_ends(machine, call.context_device, shape)) return failed;
     }
     end_contexts others;
-    if (!belongs_to_current_context(site.stream))
+    if (site.node || !belongs_to_current_context(site.stream))
         if (error failed = find_contexts(machine, shape, -1, others)) return failed;
     const auto is_served = [&](const shape_end &end, const shape_end &other, int device) noexcept {
         if (end.kind == memory_kind::device)
@@ -67,6 +67,7 @@ error copy_by_driver(machine &machine, const shape &shape, const call_facts &cal
     if (call.is_captured) {
         if (error failed = enter_for_graph(machine, shape, call, site, graph_scope)) return failed;
         if (error failed = note_writes_of_graph(machine.cu, shape.destination)) return failed;
+        if (site.node) return set_copy_node(machine.cu, shape, *site.node);
     }
     end_contexts contexts = {site.context, site.context};
     if (plan.names_contexts)

@@ -4,6 +4,7 @@
 
 #include <optional>
 
+#include "exec/graph_target.h"
 #include "exec/kernel_view.h"
 #include "plan/facts.h"
 #include "plan/predict.h"
@@ -26,6 +27,7 @@ struct copy_site {
     CUcontext context;
     CUstream stream;
     route_kind *taken = nullptr;
+    graph_target *node = nullptr; // if not null, the copy becomes this node, and there is no stream
 };
 
 inline bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }

@@ -58,7 +58,7 @@ inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
     return place.facts && place.facts->kind == memory_kind::pageable;
 }
 
-enum class purpose { run, explain };
+enum class purpose { run, explain, become_node };
 
 // Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
 template <class Submit>
@@ -92,6 +92,7 @@ template <class Submit>
     if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
 
     call.form = form;
+    call.is_captured = why == purpose::become_node;
     call.may_read_early = form == copy_form::asynchronous && wanted.order == source_order::any &&
                           is_pageable_everywhere(prepared.ends.source);
     if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;
@@ -102,11 +103,16 @@ template <class Submit>
             if (error failed = require_contexts(instance.contexts, call.preferences, shape)) return failed;
             if (error failed = look_up_pool_ends(instance, call.context_device, shape)) return failed;
         }
+        if (why == purpose::become_node) return submit(prepared); // by the driver
         if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
         if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
     }
     return submit(prepared);
 }
+
+// Makes the copy a node of a graph. Refuses an empty copy.
+[[gnu::cold]] error set_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
+                             graph_target &target) noexcept;
 
 [[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                             copy_form form, CUstream stream) noexcept;

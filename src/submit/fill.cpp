@@ -75,6 +75,7 @@ struct fill_request {
     copy_preferences preferences;
     copy_form form;
     CUstream stream;
+    graph_target *node;             // if not null, the fill becomes this node
     ferry_explanation *explanation; // if not null, receives what the fill would do, and nothing is enqueued
 };
 
@@ -110,10 +111,29 @@ struct fill_request {
     return {};
 }
 
+// Makes the fill a node of a graph in `context`, which must be current.
+[[gnu::cold]] error run_for_node(const fill_request &request, fill_step &step, CUcontext context) noexcept {
+    ferry_instance &instance = request.instance;
+    const fill_shape &shape = step.shape;
+    if (!driver_has_call_for(shape)) return refusal_of(shape, {}, {});
+    std::uint64_t address = shape.destination.span.first;
+    if (shape.destination.kind == memory_kind::pinned) {
+        if (error failed = know_everything(instance.cu, shape.destination, step.end)) return failed;
+        if (error failed = find_pinned_on_device(*step.end.facts, address)) return failed;
+        const error in_parts = refuse_value(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS,
+                                            shape.destination.span.first);
+        std::uint32_t parts = 1;
+        if (error failed = count_fill_parts(instance.pinned.ranges(), shape, in_parts, parts)) return failed;
+        if (parts > 1) return in_parts;
+    }
+    return set_fill_node(instance.cu, shape, address, context, *request.node);
+}
+
 // Runs or explains the fill in `context`, which must be current.
 error run(const fill_request &request, fill_step &step, CUcontext context) noexcept {
     ferry_instance &instance = request.instance;
     const auto &[shape, end, plan, view] = step;
+    if (request.node) return run_for_node(request, step, context);
     if (!needs_no_choice(shape, request.preferences))
         if (error failed = choose(instance, request.preferences, context, step)) return failed;
     if (request.explanation) return explain(request, step, context);
@@ -173,7 +193,8 @@ error run(const fill_request &request, fill_step &step, CUcontext context) noexc
 }
 
 error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
-                     copy_form form, CUstream stream, ferry_ticket *ticket, ferry_explanation *explanation) noexcept {
+                     copy_form form, CUstream stream, ferry_ticket *ticket, graph_target *node,
+                     ferry_explanation *explanation) noexcept {
     fill_step step;
     fill_shape &shape = step.shape;
     if (error failed = validate_fill_fields(desc, instance.limits, shape)) return failed;
@@ -201,7 +222,7 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, cons
     if (choice.wanted != choice.current)
         step.end.query = address_query::nothing; // the result was for the other context
     if (error failed = begin_ticket(ticket, stream)) return failed;
-    const fill_request request = {instance, wanted, form, stream, explanation};
+    const fill_request request = {instance, wanted, form, stream, node, explanation};
     error result = run(request, step, choice.wanted);
     if (result) result = run_in_owner(request, step, choice.wanted, result);
     return result ? result : end_ticket(ticket, stream);
@@ -211,7 +232,14 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, cons
 
 error run_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted, copy_form form,
                CUstream stream, ferry_ticket *ticket) noexcept {
-    return run_or_explain(instance, desc, wanted, form, stream, ticket, nullptr);
+    return run_or_explain(instance, desc, wanted, form, stream, ticket, nullptr, nullptr);
+}
+
+error set_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
+               graph_target &target) noexcept {
+    const copy_form form = copy_form::asynchronous;
+    if (error failed = run_or_explain(instance, desc, wanted, form, nullptr, nullptr, &target, nullptr)) return failed;
+    return target.is_set ? ok : empty_node;
 }
 
 error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, const copy_preferences &wanted,
@@ -219,7 +247,7 @@ error explain_fill(ferry_instance &instance, const ferry_fill_desc &desc, const 
     found = {};
     found.source_memory = FERRY_MEMORY_NONE;
     found.context_device = found.source_device = found.destination_device = -1;
-    return run_or_explain(instance, desc, wanted, form, stream, nullptr, &found);
+    return run_or_explain(instance, desc, wanted, form, stream, nullptr, nullptr, &found);
 }
 
 } // namespace ferry

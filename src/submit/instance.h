@@ -31,6 +31,9 @@ inline error refuse_null(std::int32_t field) noexcept {
 inline error refuse_zero(std::int32_t field) noexcept {
     return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, field, numbers::at_least, 1, 0);
 }
+// A copy or a fill of no bytes, which a graph cannot contain.
+constexpr error empty_node = {
+    FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, numbers::at_least, 1, 0};
 // The driver's status in a forked child, for calls that must not reach the driver, or for which the driver does not
 // report it.
 constexpr std::int32_t no_driver_in_child = to_status(CUDA_ERROR_NOT_INITIALIZED);

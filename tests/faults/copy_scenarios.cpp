@@ -898,6 +898,35 @@ void peers(trial &t) {
 
 // ---- Graphs
 
+void nodes_of_graphs(trial &t) {
+    t.open();
+    if (!raw().cuGraphCreate || !raw().cuGraphAddMemcpyNode) return;
+    constexpr grid shape = {.width = 10'000};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape);
+    pinned.fill(1), device.fill(2);
+    const std::uint32_t pattern = 0x11223344;
+    ferry_fill_desc fill;
+    const ferry_place place = device.describe(statement::any, {8000});
+    ferry_fill_desc_init(&fill, &place, 800, 1, 1, &pattern, sizeof pattern);
+    const ferry_copy_desc copy = describe_copy(pinned.describe(statement::any), device.describe(statement::any), 100),
+                          other = describe_copy(pinned.describe(statement::any), device.describe(statement::any), 7000);
+    CUgraph graph = nullptr;
+    CUgraphExec executable = nullptr;
+    CUgraphNode copied = nullptr, filled = nullptr;
+    EXPECT_OK(raw().cuGraphCreate(&graph, 0));
+    const bool has_copy = CALL(t, ferry_graph_add_copy, t.ferry, graph, nullptr, 0, &copy, nullptr, &copied);
+    const bool has_fill = CALL(t, ferry_graph_add_fill, t.ferry, graph, nullptr, 0, &fill, nullptr, &filled);
+    EXPECT_OK(raw().cuGraphInstantiateWithFlags(&executable, graph, 0));
+    const bool has_other = has_copy && CALL(t, ferry_graph_exec_set_copy, t.ferry, executable, copied, &other, nullptr);
+    if (has_fill) CALL(t, ferry_graph_exec_set_fill, t.ferry, executable, filled, &fill, nullptr);
+    EXPECT_OK(raw().cuGraphLaunch(executable, t.stream));
+    t.expect_copy(has_copy, pinned, {}, device, {}, has_other ? 7000 : 100);
+    t.expect_pattern(has_fill, device, {8000}, 800, 1, 1, &pattern, sizeof pattern);
+    t.wait_and_compare(t.stream);
+    EXPECT_OK(raw().cuGraphExecDestroy(executable));
+    EXPECT_OK(raw().cuGraphDestroy(graph));
+}
+
 void graphs(trial &t) {
     ferry_options options = t.options();
     options.kernels = FERRY_KERNELS_AT_OPEN;
@@ -1130,6 +1159,7 @@ const std::vector<scenario> copy_scenarios = {
     {"surfaces", surfaces, 40},
     {"peers", peers},
     {"graphs", graphs},
+    {"nodes of graphs", nodes_of_graphs},
     {"explanations", explanations},
     {"with full checks", with_full_checks},
     {"several devices", several_devices},
