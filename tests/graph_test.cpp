@@ -231,7 +231,7 @@ TEST_F(graphs, a_copy_is_refused_with_the_errors_of_ferry_copy) {
 
 TEST_F(graphs, a_fill_that_needs_a_kernel_or_has_no_bytes_is_refused) {
     expect_field(refuse(fill_of(device(to->address), std::uint64_t{1}, 64), FERRY_ERROR_UNSUPPORTED),
-                 FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN);
+                 FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_PATTERN_SIZE);
     expect_field(refuse(fill_of(device(to->address, 64, 8), 1, 32, 4, 3), FERRY_ERROR_UNSUPPORTED), FERRY_SIDE_EXTENT,
                  FERRY_FIELD_DEPTH);
     expect_field(refuse(fill_of(device(to->address), 1, 0), FERRY_ERROR_INVALID_ARGUMENT), FERRY_SIDE_EXTENT,

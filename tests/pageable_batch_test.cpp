@@ -230,8 +230,38 @@ TEST_F(pageable_batch, the_explanation_counts_a_caller_that_helps_with_its_direc
             const bool helps = options == (one.from == place_kind::pageable ? read_in_the_call : written_in_the_call);
             EXPECT_GT(told.staged.copies, 0u);
             EXPECT_EQ(told.threads, report.staging_threads + (helps ? 1u : 0u));
+            const std::int32_t wait =
+                one.from == place_kind::pageable ? FERRY_BLOCKS_UNTIL_STAGED : FERRY_BLOCKS_UNTIL_DONE;
+            EXPECT_EQ(told.blocks, helps ? wait : FERRY_BLOCKS_NO);
         }
     }
+}
+
+TEST_F(pageable_batch, the_explanation_reports_the_longest_wait_of_a_copy) {
+    const scattered up(place_kind::pageable, place_kind::device, 400, 9000, 5),
+        within(place_kind::device, place_kind::device, 300, 900, 3),
+        apart(place_kind::pageable, place_kind::pinned, 7, 90, 4);
+    const auto wait_of = [&](std::initializer_list<const scattered *> parts) {
+        piece_batch all;
+        for (const scattered *const part : parts)
+            for (std::size_t i = 0; i < part->batch.sizes.size(); ++i)
+                all.add(part->batch.to[i], part->batch.from[i], part->batch.sizes[i]);
+        ferry_batch_explanation told = {};
+        told.struct_size = sizeof told;
+        const gate held(stream);
+        EXPECT_OK(ferry_copy_pieces_explain_async(
+            counted.get(), in_arrays(all.to.data(), all.from.data(), all.sizes.data(), all.sizes.size()), nullptr,
+            stream, &told, nullptr));
+        char line[300];
+        ferry_batch_explanation_format(&told, line, sizeof line);
+        EXPECT_EQ(std::string(line).find("; blocks until copies are complete") != std::string::npos,
+                  told.blocks == FERRY_BLOCKS_UNTIL_DONE)
+            << line;
+        return told.blocks;
+    };
+    EXPECT_EQ(wait_of({&within}), FERRY_BLOCKS_NO);
+    EXPECT_EQ(wait_of({&within, &up}), FERRY_BLOCKS_NO);
+    EXPECT_EQ(wait_of({&within, &up, &apart}), FERRY_BLOCKS_UNTIL_DONE) << "between host memory";
 }
 
 TEST_F(pageable_batch, the_bytes_that_earlier_work_writes_are_copied) {

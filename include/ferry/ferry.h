@@ -446,7 +446,7 @@ struct ferry_trace_event {
  *             rows: y, height, slice_height
  *             slices: z, depth, layer
  *             nanoseconds: *_ns
- *             count: count, copies
+ *             count: count, copies, *_count
  *             index: index
  *             number: id, tag, value, limit, process
  *             handle: handle, os_handle
@@ -1427,6 +1427,8 @@ typedef struct ferry_batch_explanation {
     uint32_t max_sms;              /* the maximum number of SMs that a launch of `kernels` or `staged` keeps busy */
     uint32_t threads; /* the maximum number of CPU threads that `staged` keeps busy, a waiting caller included */
     uint64_t staging_delay_ns; /* how late staged copies lately were, as far as it is in staged.predicted_ns */
+    int32_t blocks;            /* FERRY_BLOCKS_*: the longest wait of a copy in the call. Broadcasts do not count */
+    uint32_t reserved;         /* 0 */
 } ferry_batch_explanation;
 
 /*

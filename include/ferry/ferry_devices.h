@@ -162,7 +162,7 @@ typedef struct ferry_route_counters {
 typedef struct ferry_device_counters {
     uint32_t struct_size;
     uint32_t reserved;           /* 0 */
-    ferry_route_counters driver; /* FERRY_ROUTE_DRIVER, and broadcasts */
+    ferry_route_counters driver; /* of the route DRIVER, and broadcasts */
     ferry_route_counters kernel;
     ferry_route_counters staged;
     ferry_route_counters buffered;

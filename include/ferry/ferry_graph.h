@@ -69,7 +69,7 @@ FERRY_API int32_t ferry_graph_add_copy(ferry_instance *instance, struct CUgraph_
  * Blocking:      driver_lock.
  * Ownership:     *node belongs to the graph.
  * Errors:        as ferry_fill and ferry_graph_add_copy; FERRY_ERROR_UNSUPPORTED also for a fill that only a kernel can
- *                make (FERRY_FIELD_PATTERN, FERRY_FIELD_DEPTH).
+ *                make (FERRY_FIELD_PATTERN_SIZE, FERRY_FIELD_DEPTH).
  */
 FERRY_API int32_t ferry_graph_add_fill(ferry_instance *instance, struct CUgraph_st *graph,
                                        struct CUgraphNode_st *const *dependencies, uint64_t dependency_count,

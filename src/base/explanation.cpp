@@ -164,7 +164,10 @@ std::uint64_t format_explanation(const ferry_batch_explanation &explanation, cha
                                 one.share.copies, line.length ? "" : " copies", one.how, one.where,
                                 decimal(one.share.bytes, megabyte).text, time));
     }
-    const int written = std::snprintf(buffer, size, "%s", line.length ? line.text : "nothing to copy");
+    const char *const wait = explanation.blocks == FERRY_BLOCKS_UNTIL_DONE     ? "; blocks until copies are complete"
+                             : explanation.blocks == FERRY_BLOCKS_UNTIL_STAGED ? "; blocks until sources have been read"
+                                                                               : "";
+    const int written = std::snprintf(buffer, size, "%s%s", line.length ? line.text : "nothing to copy", wait);
     return written < 0 ? 0 : static_cast<std::uint64_t>(written);
 }
 

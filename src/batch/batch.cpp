@@ -36,6 +36,9 @@ error submit(ferry_instance &instance, const batch_input &input, batch_request &
     }
     if (!found) return run_steps(of, steps);
     explain_steps(of, steps, *found);
+    blocking longest = blocking::no;
+    if (error failed = find_longest_wait(of, steps, longest)) return failed;
+    found->blocks = static_cast<std::int32_t>(longest);
     return {};
 }
 

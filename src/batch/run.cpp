@@ -1,4 +1,6 @@
 // The last part of a batch: checks and runs its steps.
+#include <algorithm>
+
 #include "batch/launches.h"
 #include "batch/pageable.h"
 #include "batch/single_calls.h"
@@ -12,6 +14,7 @@ public:
     step_walker(const batch_submission &of, const batch_steps &steps) noexcept : of_(of), steps_(steps), singles_(of) {}
 
     error check(shape &refused) noexcept;
+    error find_longest_wait(blocking &longest) noexcept;
     error run() noexcept;
 
 private:
@@ -72,6 +75,32 @@ error step_walker::check(shape &refused) noexcept {
             failed = for_each_copy(step, check_one);
         else if (step.route == batch_route::own && (is_captured || no_wait))
             failed = steps_.for_each_box(step, of_.request.boxes, check_own);
+        if (failed) return failed;
+    }
+    return {};
+}
+
+error step_walker::find_longest_wait(blocking &longest) noexcept {
+    const auto note = [&](blocking wait) noexcept { longest = std::max(longest, wait); };
+    const auto of_call = [&](const single_call &one) noexcept -> error {
+        blocking wait = blocking::no;
+        if (error failed = singles_.find_wait(one, wait)) return failed;
+        note(wait);
+        return {};
+    };
+    const auto of_own = [&](const batch_box &box) noexcept -> error {
+        if (box.plan.wait_in_the_call)
+            note(is_host(box.shape.source.kind) ? blocking::until_staged : blocking::until_done);
+        return {};
+    };
+    for (const batch_step &step : steps_) {
+        error failed;
+        if (step.route == batch_route::calls)
+            failed = for_each_copy(step, of_call);
+        else if (step.route == batch_route::own)
+            failed = steps_.for_each_box(step, of_.request.boxes, of_own);
+        else if (step.route == batch_route::staged && step.is_helped)
+            note(step.group == piece_group::pageable_up ? blocking::until_staged : blocking::until_done);
         if (failed) return failed;
     }
     return {};
@@ -139,6 +168,11 @@ error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &
     refused.width = 0;
     if (error failed = steps.make(of)) return failed;
     return step_walker(of, steps).check(refused);
+}
+
+error find_longest_wait(const batch_submission &of, const batch_steps &steps, blocking &longest) noexcept {
+    longest = blocking::no;
+    return step_walker(of, steps).find_longest_wait(longest);
 }
 
 error run_steps(const batch_submission &of, const batch_steps &steps) noexcept { return step_walker(of, steps).run(); }

@@ -15,6 +15,13 @@ error single_calls::check(const single_call &one) noexcept {
     return check_step(of_.instance, step, site());
 }
 
+error single_calls::find_wait(const single_call &one, blocking &wait) noexcept {
+    copy_step step = {one.shape, facts(), {}, {}};
+    if (error failed = plan(one, step)) return failed;
+    wait = blocking_of(step.shape, step.call, step.plan, step.shape.source.kind, step.shape.destination.kind);
+    return {};
+}
+
 error single_calls::run(const single_call &one) noexcept {
     has_begun_ = true;
     copy_step step = {one.shape, facts(), {}, {}};

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "batch/request.h"
+#include "routes/driver.h"
 
 namespace ferry {
 
@@ -95,7 +96,10 @@ error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &
 // If the driver rejects a call, the work that was enqueued before that call stays enqueued.
 error run_steps(const batch_submission &of, const batch_steps &steps) noexcept;
 
-// Sets everything except the device and the broadcasts.
+// How long the submission makes its caller wait.
+error find_longest_wait(const batch_submission &of, const batch_steps &steps, blocking &longest) noexcept;
+
+// Sets everything except the device, the broadcasts and the wait.
 void explain_steps(const batch_submission &of, const batch_steps &steps, ferry_batch_explanation &found) noexcept;
 
 } // namespace ferry

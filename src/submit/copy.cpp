@@ -15,6 +15,12 @@ error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy
     return on_side(look_up(copy.destination, ends.destination), FERRY_SIDE_DESTINATION);
 }
 
+error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
+                         copy_form form, CUstream stream, purpose why,
+                         function_ref<error(prepared_copy &)> submit) noexcept {
+    return prepare_copy(instance, copy, wanted, form, stream, why, submit);
+}
+
 // Flattened, because apart from the driver's call, the cost of a submission is mostly function calls and cold code.
 [[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                                 copy_form form, CUstream stream) noexcept {

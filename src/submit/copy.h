@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/function_ref.h"
 #include "routes/ends.h"
 #include "submit/choice.h"
 #include "submit/staging_setup.h"
@@ -113,6 +114,12 @@ template <class Submit>
 // Makes the copy a node of a graph. Refuses an empty copy.
 [[gnu::cold]] error set_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                              graph_target &target) noexcept;
+
+// The same as prepare_copy, for calls that have much else to do. Only one copy of its code is in the library.
+[[gnu::cold, gnu::noinline]] error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                      const copy_preferences &wanted, copy_form form, CUstream stream,
+                                                      purpose why,
+                                                      function_ref<error(prepared_copy &)> submit) noexcept;
 
 [[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                             copy_form form, CUstream stream) noexcept;

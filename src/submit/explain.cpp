@@ -125,7 +125,7 @@ error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, const 
         print_ends(instance, whole, known, found);
         return {};
     };
-    return prepare_copy(instance, copy, wanted, form, stream, purpose::explain, explain);
+    return with_prepared_copy(instance, copy, wanted, form, stream, purpose::explain, explain);
 }
 
 } // namespace ferry

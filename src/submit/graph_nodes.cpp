@@ -35,7 +35,7 @@ error set_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy
         return copy_by_driver(instance, step.shape, step.call, step.plan, site);
     };
     if (error failed =
-            prepare_copy(instance, copy, wanted, copy_form::asynchronous, nullptr, purpose::become_node, set))
+            with_prepared_copy(instance, copy, wanted, copy_form::asynchronous, nullptr, purpose::become_node, set))
         return failed;
     return target.is_set ? ok : empty_node;
 }

@@ -165,8 +165,8 @@ error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy
                            CUstream stream, ferry_ticket *&ticket) noexcept {
     return with_ticket(instance, ticket, [&](ferry_ticket &made) noexcept {
         made.tag = options.tag;
-        return prepare_copy(instance, copy, options.preferences, copy_form::asynchronous, stream, purpose::run,
-                            [&](const prepared_copy &prepared) noexcept { return run(made, prepared, stream); });
+        return with_prepared_copy(instance, copy, options.preferences, copy_form::asynchronous, stream, purpose::run,
+                                  [&](const prepared_copy &prepared) noexcept { return run(made, prepared, stream); });
     });
 }
 
