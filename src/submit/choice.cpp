@@ -128,24 +128,28 @@ namespace {
 // after the route has been prepared.
 error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, const ranked_routes &ranked,
                          const copy_question &copy, plan_facts &facts, copy_step &step) noexcept {
+    const copy_preferences &preferences = facts.call.preferences;
     bool are_looked_up = false;
-    obstacle why_not = obstacle::none;
+    obstacle refused = obstacle::none;
     for (int i = 0; i < ranked.count; ++i) {
         const route &by = *ranked.all[i].by;
         if (by.needs_views && !are_looked_up) {
-            const copy_preferences &preferences = facts.call.preferences;
             if (!preferences.no_kernels && instance.kernels.load_into(context, !preferences.no_wait))
                 facts.kernels.why_not = preferences.no_wait ? obstacle::not_prepared : obstacle::not_loaded;
             if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
             are_looked_up = true;
         }
-        why_not = by.why_not(copy);
+        obstacle why_not = by.why_not(copy);
         if (!is_obstacle(why_not) && by.prepare) why_not = by.prepare(instance, step.shape, facts);
-        if (is_obstacle(why_not)) continue;
-        step.plan = plan_by(ranked.all[i], copy);
-        return {};
+        if (!is_obstacle(why_not)) {
+            step.plan = plan_by(ranked.all[i], copy);
+            return {};
+        }
+        if (!is_wait(refused)) refused = why_not;
     }
-    step.plan = refuse_plan(why_not);
+    // The driver would serve, but wait.
+    if (preferences.no_wait && preferences.forced == route_kind::none && !is_wait(refused)) refused = obstacle::waits;
+    step.plan = refuse_plan(refused);
     return {};
 }
 
