@@ -255,7 +255,7 @@ protected:
             }
             ASSERT_LT(accepted, most) << "nothing is full";
             ASSERT_GT(accepted, 0) << describe(error);
-            EXPECT_EQ(status, FERRY_ERROR_WOULD_BLOCK) << describe(error);
+            expect_refusal_for(status, FERRY_OBSTACLE_BUSY);
         }
         EXPECT_OK(raw().cuStreamSynchronize(stream));
         for (int i = 0; i <= accepted; ++i)
@@ -349,6 +349,27 @@ TEST_F(no_wait_batches, a_batch_whose_sources_must_be_read_in_the_call_does_noth
     held.open();
     EXPECT_OK(status) << "the flag concerns destinations in host memory";
     expect_copied(true);
+}
+
+// Each copy would be accepted alone, but together they need more slots or blocks than there are.
+TEST_F(no_wait_batches, copies_that_are_not_staged_together_are_refused_together) {
+    constexpr std::uint64_t many = 160, of_each = 4 * KiB;
+    const bytes from = random_bytes(2 * many * of_each, 9);
+    const device_memory to(2 * many * of_each);
+    piece_batch pieces;
+    for (std::uint64_t i = 0; i < many; ++i)
+        pieces.add(to + 2 * i * of_each, at(from.data()) + 2 * i * of_each, of_each);
+    ASSERT_OK(raw().cuMemsetD8(to, 0, 2 * many * of_each));
+    ASSERT_OK(raw().cuCtxSynchronize());
+    for (const how &options : {no_wait | no_kernels, no_wait | read_in_the_call}) {
+        gate held(stream);
+        const std::int32_t status =
+            quickly(&held, [&] { return pieces.copy_async(counted.get(), stream, options, &error); });
+        held.open();
+        expect_refusal_for(status, FERRY_OBSTACLE_WAITS);
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(read_back(to, 2 * many * of_each) == bytes(2 * many * of_each));
 }
 
 TEST_F(no_wait_batches, a_prepared_batch_follows_the_flag_of_its_launch) {

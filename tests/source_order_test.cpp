@@ -358,9 +358,9 @@ TEST_F(source_order, once_the_driver_s_copies_to_pageable_memory_are_captured_al
     ASSERT_OK(ferry_copy_async(counted.get(), copy_back(between.data(), from.device, size), by_driver, stream, nullptr,
                                nullptr));
     graph.end();
+    ASSERT_OK(raw().cuGraphLaunch(graph.executable, stream)); // behind the gate, the driver's call would wait
     {
         gate held(stream);
-        ASSERT_OK(raw().cuGraphLaunch(graph.executable, stream));
         EXPECT_EQ(explain(read).route, FERRY_ROUTE_STAGED);
         ASSERT_OK(ferry_copy_async(counted.get(), read, nullptr, stream, nullptr, nullptr));
     }

@@ -696,13 +696,15 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *               ferry_prepared_launch ignores it, and all other calls reject it.
  *   NO_WAIT     A call that would wait for work of a stream or of a device, or for first-use work, returns
  *               FERRY_ERROR_WOULD_BLOCK and does nothing. If another route would not wait, ferry takes that route. So the
- *               call waits only where the class driver_lock allows it (see Blocking). The obstacle in `error` is
- *               FERRY_OBSTACLE_WAITS or FERRY_OBSTACLE_NOT_PREPARED. ferry_staging_prepare does the first-use work of
- *               STAGED, KERNEL and BUFFERED in ferry's context for the device. For the other routes, the first copy
- *               without NO_WAIT does it. Synchronous calls always return FERRY_ERROR_WOULD_BLOCK, unless they have
- *               nothing to copy. A batch is checked as a whole, and its pageable memory is staged. Once it has begun, it
- *               is completed, even if another thread has taken what it needs and the call must wait. A prepared batch
- *               follows NO_WAIT at each launch.
+ *               call waits as the class driver_lock does (see Blocking), and for page faults of a source that it reads
+ *               itself: up to 1 MiB with CALL, and up to 256 KiB otherwise. The value in `error` says why the call was
+ *               refused. FERRY_OBSTACLE_WAITS: every route would wait. _NOT_PREPARED: first-use work is left to do.
+ *               _BUSY: the same call may succeed later. ferry_staging_prepare and FERRY_STAGING_AT_OPEN do the
+ *               first-use work of STAGED, KERNEL and BUFFERED in ferry's context for the device. For the other routes,
+ *               the first copy without NO_WAIT does it. Synchronous calls are refused, unless they have nothing to copy.
+ *               A batch is checked as a whole. If it has several copies of pageable memory, a kernel must be able to
+ *               stage all of them together. Once a batch has begun, it is completed, even if another thread has taken
+ *               what it needs and the call must wait. A prepared batch follows NO_WAIT at each launch.
  */
 struct ferry_copy_options {
     uint32_t struct_size;
@@ -1264,7 +1266,8 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_SMALL 19               /* too small to gain by it */
 #define FERRY_OBSTACLE_CAPTURED 20            /* the copy becomes part of a graph, where it is the driver's */
 #define FERRY_OBSTACLE_WAITS 21               /* FERRY_COPY_NO_WAIT: the call would wait for work of a stream */
-#define FERRY_OBSTACLE_NOT_PREPARED 22        /* the same: for first-use work, or until a resource is free */
+#define FERRY_OBSTACLE_NOT_PREPARED 22        /* the same: for first-use work (see ferry_staging_prepare) */
+#define FERRY_OBSTACLE_BUSY 23                /* the same: until other copies have completed; try again later */
 
 /*
  * Returns a text such as "pageable memory"; "?" for an unknown number.
@@ -1433,9 +1436,7 @@ typedef struct ferry_batch_explanation {
 
 /*
  * Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and
- * the predicted times. Checks the batch as that call does, and fills `explanation`. Does not tell whether that call
- * waits: `singles` wait as ferry_copy_explain_async tells for each, and `staged` only to read sources early (Blocking
- * of ferry_copy_batch_async).
+ * the predicted times. Checks the batch as that call does, and fills `explanation`.
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.

@@ -72,7 +72,7 @@ inline namespace v0_7 {
 
 // One readable line, truncated to fit.
 struct line {
-    char text[256] = "";
+    char text[512] = "";
     const char *c_str() const noexcept { return text; }
 };
 
@@ -2836,6 +2836,9 @@ struct pieces {
     }
     template <class R, class Struct, class Source, class Destination, class Size>
     pieces(R &&all, Source Struct::*from, Destination Struct::*to, Size Struct::*of) noexcept : list() {
+        static_assert(!std::is_pointer_v<Size>, "the third field is the size: an integer, not a pointer");
+        static_assert(!std::is_const_v<std::remove_pointer_t<Destination>>,
+                      "the second field is the destination, which cannot be a pointer to const");
         detail::check_outlives_pieces<R, Struct>();
         const auto structs = detail::list_of<Struct>(all);
         ferry_piece_list_set_arrays(&list, detail::field_of(structs.first, to), detail::field_of(structs.first, from),
@@ -2963,7 +2966,7 @@ public:
     operator ferry_prepared *() const noexcept { return handle_; }
     std::uint64_t count() const noexcept { return data_; } // copies in the batch
 
-    // A launch uses only the tag of the options. create() has used all other fields.
+    // A launch uses only the tag and no_wait of the options. create() has used all other fields.
     status launch(stream_view stream, const copy_options &options = {}) const noexcept {
         return detail::call(ferry_prepared_launch, handle_, options.get(), stream, nullptr);
     }

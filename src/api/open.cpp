@@ -137,6 +137,7 @@ void set_up_kernels(ferry_instance &instance, const ferry_options &options) noex
         else if (stages)
             instance.staging.finish_preparing(device, context);
     }
+    if (stages) prepare_blocks(instance);
 }
 
 void close_instance(ferry_instance &instance) noexcept {

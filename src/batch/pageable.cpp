@@ -134,9 +134,12 @@ error choose_staging(const batch_submission &of, const pageable_copies &copies, 
         if (error failed = look_at_stream(of, copies, choice.is_stream_idle)) return failed;
         facts.is_stream_idle = choice.is_stream_idle;
         const bool may_wait = !of.site.no_wait, is_wanted = may_wait ? are_pieces_staged(facts) : !choice.is_helped;
-        choice.is_staged = is_wanted && may_threads_touch(instance, copies) &&
-                           (of.site.is_waited_for || is_ready_to_stage(instance, device, may_wait)) &&
-                           (may_wait || instance.staging.has_launches());
+        choice.is_staged = is_wanted && may_threads_touch(instance, copies);
+        const bool is_ready =
+            choice.is_staged && (of.site.is_waited_for || is_ready_to_stage(instance, device, may_wait));
+        if (!may_wait && choice.is_staged && !is_ready) return refuse_route(obstacle::not_prepared);
+        if (!may_wait && choice.is_staged && !instance.staging.has_launches()) return refuse_route(obstacle::busy);
+        choice.is_staged = is_ready;
     }
     const pageable_forecast expected = predict_pageable(facts);
     choice.staged_ns = expected.staged_ns;

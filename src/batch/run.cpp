@@ -56,19 +56,24 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
 }
 
 error step_walker::check(shape &refused) noexcept {
-    const bool is_captured = of_.site.is_captured;
+    const bool is_captured = of_.site.is_captured, no_wait = of_.site.no_wait;
+    const bool may_be_refused = is_captured || no_wait || of_.request.preferences.may_be_refused();
+    const bool are_many = of_.request.pieces.size() + of_.request.boxes.size() > 1;
+    // Copies of pageable memory that are not staged together may use up what the copies after them need.
+    const bool is_prepared = of_.instance.is_staging_ready[of_.request.context_device];
+    const error refused_together = refuse_route(is_prepared ? obstacle::waits : obstacle::not_prepared);
     const auto check_one = [&](const single_call &one) noexcept {
-        const error failed = singles_.check(one);
+        error failed = no_wait && are_many && is_pageable(one.shape) ? refused_together : ok;
+        if (!failed) failed = singles_.check(one);
         if (failed) refused = one.shape;
         return failed;
     };
     const auto check_own = [&](const batch_box &box) noexcept {
-        const error failed = singles_.check_own(box);
+        error failed = no_wait && are_many && is_pageable(box.shape) ? refused_together : ok;
+        if (!failed) failed = singles_.check_own(box);
         if (failed) refused = box.shape;
         return failed;
     };
-    const bool no_wait = of_.site.no_wait;
-    const bool may_be_refused = is_captured || no_wait || of_.request.preferences.may_be_refused();
     for (const batch_step &step : steps_) {
         error failed;
         if (step.route == batch_route::calls && may_be_refused)
@@ -81,10 +86,11 @@ error step_walker::check(shape &refused) noexcept {
 }
 
 error step_walker::find_longest_wait(blocking &longest) noexcept {
+    const bool are_many = of_.request.pieces.size() + of_.request.boxes.size() > 1;
     const auto note = [&](blocking wait) noexcept { longest = std::max(longest, wait); };
     const auto of_call = [&](const single_call &one) noexcept -> error {
         blocking wait = blocking::no;
-        if (error failed = singles_.find_wait(one, wait)) return failed;
+        if (error failed = singles_.find_wait(one, are_many, wait)) return failed;
         note(wait);
         return {};
     };

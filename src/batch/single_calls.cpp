@@ -15,9 +15,10 @@ error single_calls::check(const single_call &one) noexcept {
     return check_step(of_.instance, step, site());
 }
 
-error single_calls::find_wait(const single_call &one, blocking &wait) noexcept {
+error single_calls::find_wait(const single_call &one, bool is_one_of_many, blocking &wait) noexcept {
     copy_step step = {one.shape, facts(), {}, {}};
     if (error failed = plan(one, step)) return failed;
+    if (is_one_of_many && is_pageable(step.shape)) step = by_driver(step);
     wait = blocking_of(step.shape, step.call, step.plan, step.shape.source.kind, step.shape.destination.kind);
     return {};
 }

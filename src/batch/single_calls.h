@@ -18,8 +18,9 @@ public:
     // Checks whether ferry or a graph rejects the copy, or would wait although it must not. Enqueues nothing.
     error check(const single_call &one) noexcept;
     error run(const single_call &one) noexcept;
-    // How long the copy makes its caller wait.
-    error find_wait(const single_call &one, blocking &wait) noexcept;
+    // How long the copy makes its caller wait. If it is one of many, they may use up what its route needs. Then the
+    // driver makes it.
+    error find_wait(const single_call &one, bool is_one_of_many, blocking &wait) noexcept;
 
     // Same as above, for a box with its own plan.
     error check_own(const batch_box &box) noexcept;

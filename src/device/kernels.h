@@ -24,11 +24,12 @@ public:
     // status, except in a dead context: there every call fails, but another context may still load the kernels.
     error load() noexcept { return is_loaded() ? ok : load_now(); }
     // Also loads the kernels into `context`, which must be current. This waits for the work that runs there (CUDA
-    // 13.0), as the first launch would otherwise do. If the caller may not wait, returns FERRY_ERROR_LIMIT instead.
+    // 13.0), as the first launch would otherwise do. If the caller may not wait, returns FERRY_ERROR_WOULD_BLOCK
+    // instead.
     error load_into(CUcontext context, bool may_wait = true) noexcept {
         for (const std::atomic<CUcontext> &one : contexts_)
             if (one.load(std::memory_order_acquire) == context) return {};
-        return may_wait ? load_into_now(context) : error{.status = FERRY_ERROR_LIMIT};
+        return may_wait ? load_into_now(context) : error{.status = FERRY_ERROR_WOULD_BLOCK};
     }
     // Must be called when a context ends, because another context may get its handle.
     void forget(CUcontext context) noexcept;

@@ -42,9 +42,10 @@ error lane_set::take(CUcontext context, const stream_key &user, bool as_helper, 
     unsigned at_work = 0;
     lane *unmade = nullptr;
     taken = find(here, user, as_helper, at_work, unmade);
-    if (!taken && may_make && at_work < max_at_work) taken = unmade ? unmade : add();
+    const bool must_make = !taken && at_work < max_at_work;
+    if (must_make && may_make) taken = unmade ? unmade : add();
     if (unmade && unmade != taken) release(*unmade);
-    if (!taken) return {.status = FERRY_ERROR_LIMIT};
+    if (!taken) return {.status = must_make && !may_make ? FERRY_ERROR_WOULD_BLOCK : FERRY_ERROR_LIMIT};
     taken->user = user;
     taken->user_in.store(context, std::memory_order_relaxed);
     if (taken->owner.handle) {

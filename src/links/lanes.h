@@ -63,8 +63,8 @@ public:
     // Takes a lane of the current context `context` for a copy on the stream `user`. The lane's earlier work is
     // complete or belongs to the same stream, so that independent streams of the program never wait for each other.
     // Returns FERRY_ERROR_LIMIT while the maximum number of lanes of the context is in use.
-    // `as_helper`: the lane's work may follow work of helpers, which may be late. Without `may_make`, also returns
-    // FERRY_ERROR_LIMIT if a lane must be created.
+    // `as_helper`: the lane's work may follow work of helpers, which may be late. Without `may_make`, returns
+    // FERRY_ERROR_WOULD_BLOCK if a lane must be created.
     error take(CUcontext context, const stream_key &user, bool as_helper, bool may_make, lane *&taken) noexcept;
     static void release(lane &taken) noexcept {
         taken.user_number.store(0, std::memory_order_relaxed);

@@ -11,7 +11,9 @@ namespace ferry {
 enum class copy_form : std::uint8_t { synchronous, asynchronous };
 
 // Whether the call could serve, but would wait, which the caller forbids.
-constexpr bool is_wait(obstacle why) noexcept { return why == obstacle::waits || why == obstacle::not_prepared; }
+constexpr bool is_wait(obstacle why) noexcept {
+    return why == obstacle::waits || why == obstacle::not_prepared || why == obstacle::busy;
+}
 
 // The error for a copy that the routes that the caller allows cannot serve.
 constexpr error refuse_route(obstacle why) noexcept {
@@ -41,9 +43,10 @@ struct copy_preferences {
     bool is_source_read() const noexcept { return order == source_order::call; }
     // Whether an asynchronous call returns only after its pageable end has been read or is complete.
     bool is_awaited(bool to_device) const noexcept { return to_device ? is_source_read() : written; }
+    // Whether there are preferences for the route, apart from `no_wait`.
     bool any() const noexcept {
         return forced != route_kind::none || no_kernels || is_urgent || over_links || is_source_read() || written ||
-               no_wait || max_blocks;
+               max_blocks;
     }
     // Outside of graphs, ferry rejects only copies whose route is forced, or that would wait although they must not. The
     // driver route serves all other copies.
@@ -191,7 +194,7 @@ inline bool is_pageable(const shape &shape) noexcept {
 // Whether the copy is a contiguous copy without preferences and without pageable memory. Copy engines are fastest for
 // such copies of any size.
 inline bool needs_no_choice(const shape &shape, const copy_preferences &preferences) noexcept {
-    return shape.is_line() && !preferences.any() && !is_pageable(shape);
+    return shape.is_line() && !preferences.any() && !preferences.no_wait && !is_pageable(shape);
 }
 
 // Whether the driver sends the bytes together with its commands, so that they wait in no copy engine's queue:

@@ -78,6 +78,7 @@ struct machine : opened_driver, machine_settings {
     staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     lane_set lanes{cu, contexts, pinned, devices, allocator};
     link_helpers links{cu, contexts, kernels, pinned, devices, lanes, allocator};
+    std::atomic<bool> are_blocks_ready = false; // of read_buffers
     std::atomic<bool> is_staging_ready[device_contexts::max_devices] = {};
     ferry::fork_mark fork_mark;
 };

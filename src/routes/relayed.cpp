@@ -110,7 +110,7 @@ private:
         if (error failed = take(to_, site_.destination, user)) return failed;
         if (site_.context != site_.source && site_.context != site_.destination)
             if (error failed = own_.take(site_.context, user, false, site_.may_make)) return failed;
-        if (!to_->memory && !site_.may_make) return {.status = FERRY_ERROR_LIMIT};
+        if (!to_->memory && !site_.may_make) return {.status = FERRY_ERROR_WOULD_BLOCK};
         return lanes_.provide_slots(*to_, site_.destination_device);
     }
     error take(taken_lane &lane, CUcontext context, const stream_key &user) noexcept {

@@ -31,7 +31,7 @@ struct relay_site {
     CUstream stream;
     CUcontext source, destination; // of the ends
     int destination_device;
-    bool may_make = true; // lanes and slots, which takes milliseconds; otherwise FERRY_ERROR_LIMIT is returned
+    bool may_make = true; // lanes and slots, which takes milliseconds; otherwise FERRY_ERROR_WOULD_BLOCK is returned
 };
 
 // Enqueues the copy. The caller's stream is ordered before and after all of it. If it returns FERRY_ERROR_LIMIT or runs

@@ -32,10 +32,14 @@ struct copy_site {
 
 inline bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
 
+// Whether an error reports that nothing is free, or that something would have to be created first.
+inline bool lacks_room(const error &failed) noexcept {
+    return failed.status == FERRY_ERROR_LIMIT || failed.status == FERRY_ERROR_WOULD_BLOCK;
+}
 // Whether an error reports that a resource is exhausted. Another route may still serve.
 inline bool lacks_memory(const error &failed) noexcept {
     return failed.status == FERRY_ERROR_OUT_OF_MEMORY || failed.status == to_status(CUDA_ERROR_OUT_OF_MEMORY) ||
-           failed.status == FERRY_ERROR_LIMIT;
+           lacks_room(failed);
 }
 
 struct prediction {

@@ -77,7 +77,9 @@ struct staged_copy {
     bool is_stream_idle = false; // the stream's earlier work is known to be complete
     // If other kernels occupy all SMs, enqueue() returns FERRY_ERROR_LIMIT and enqueues nothing.
     bool must_start_soon = false;
-    bool may_wait = true; // otherwise, enqueue() returns FERRY_ERROR_LIMIT if anything must be allocated or started
+    // Otherwise, enqueue() returns FERRY_ERROR_WOULD_BLOCK if buffers or threads are missing, and FERRY_ERROR_LIMIT if all
+    // records are in use.
+    bool may_wait = true;
     const shape_end *device_end = nullptr;  // for a copy-engine launch: see staged_box
     const staged_helper *helpers = nullptr; // only for a box of linear memory with a kernel
     std::uint32_t helper_count = 0;         // at most max_staged_helpers

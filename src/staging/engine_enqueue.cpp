@@ -107,7 +107,7 @@ error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&o
     const bool needs_threads = !copy.caller_helps;
     of = buffers_[copy.device].load(std::memory_order_acquire);
     while (!of || (needs_threads && !threads_.can_serve()) || !scheduler_.retain_lots(of->buffers)) {
-        if (!copy.may_wait) return {.status = FERRY_ERROR_LIMIT};
+        if (!copy.may_wait) return {.status = FERRY_ERROR_WOULD_BLOCK};
         if (error failed = provide(copy.device, needs_threads)) return failed;
         of = buffers_[copy.device].load(std::memory_order_acquire);
     }

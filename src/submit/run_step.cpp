@@ -20,7 +20,7 @@ bool goes_by_driver(const copy_step &step) noexcept {
 // Whether the driver performs a copy that failed because its route ran out of memory. It copies everything again,
 // including bytes that were staged. A copy whose progress is reported must not have started.
 bool falls_back(const copy_step &step, const error &failed, const staged_progress *progress) noexcept {
-    const bool may_begin_again = !progress || failed.status == FERRY_ERROR_LIMIT;
+    const bool may_begin_again = !progress || lacks_room(failed);
     return lacks_memory(failed) && may_begin_again && find_route(step.plan.route)->may_fall_back &&
            step.call.preferences.forced != step.plan.route;
 }
@@ -66,8 +66,7 @@ bool may_wait(const copy_step &step) noexcept {
         error failed = run_step(instance, part, site);
         // A copy whose first part is enqueued must not fail because no slot is free: the driver copies the remaining
         // parts, even if it waits.
-        const bool is_short = lacks_memory(failed) || failed.status == FERRY_ERROR_WOULD_BLOCK;
-        if (has_begun && is_short && part.plan.route != route_kind::driver)
+        if (has_begun && lacks_memory(failed) && part.plan.route != route_kind::driver)
             failed = run_step(instance, by_driver(part), site);
         has_begun = true;
         call.is_source_final |= part.plan.wait_before;
@@ -96,8 +95,8 @@ error run_step(ferry_instance &instance, const copy_step &step, const copy_site 
     const error failed = find_route(step.plan.route)->run(instance, step, site, progress);
     if (falls_back(step, failed, progress) && !must_not_go_by_driver(step))
         return run_step(instance, by_driver(step), site);
-    if (failed.status == FERRY_ERROR_LIMIT && step.call.preferences.no_wait)
-        return refuse_route(obstacle::not_prepared);
+    if (lacks_room(failed) && step.call.preferences.no_wait)
+        return refuse_route(failed.status == FERRY_ERROR_LIMIT ? obstacle::busy : obstacle::not_prepared);
     return note_route(instance, failed, step.plan.route, step, site, begin_ns);
 }
 

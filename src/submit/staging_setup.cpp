@@ -42,17 +42,6 @@ int niceness_of(const ferry_options &options) noexcept {
     }
 }
 
-// Pins the first blocks into which callers read sources.
-error prepare_read_buffers(ferry_instance &instance) noexcept {
-    void *blocks[4] = {};
-    error failed;
-    for (void *&block : blocks)
-        if (!failed) failed = instance.read_buffers.allocate(max_small_copy, block);
-    for (void *const block : blocks)
-        if (block) static_cast<void>(instance.read_buffers.free(block));
-    return failed;
-}
-
 } // namespace
 
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
@@ -77,6 +66,23 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
         options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE && instance.kernels.may_serve();
 }
 
+void prepare_blocks(ferry_instance &instance) noexcept {
+    constexpr std::uint64_t KiB = 1024;
+    constexpr struct {
+        std::uint64_t size;
+        int count;
+    } kinds[] = {{max_small_copy, 2}, {max_early_copy, 4}, {64 * KiB, 16}};
+    void *blocks[2 + 4 + 16] = {};
+    void **next = blocks;
+    error failed;
+    for (const auto &[size, count] : kinds)
+        for (int i = 0; i < count && !failed; ++i)
+            failed = instance.read_buffers.allocate(size, *next++);
+    for (void *const block : blocks)
+        if (block) static_cast<void>(instance.read_buffers.free(block));
+    if (!failed) instance.are_blocks_ready = true;
+}
+
 error prepare_staging(ferry_instance &instance, int device) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (error failed = check_device(instance, device)) return failed;
@@ -90,11 +96,13 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
     if (error failed = instance.kernels.load_into(choice.wanted)) return failed;
     if (error failed = make_ready_to_stage(instance, device)) return failed;
     instance.staging.finish_preparing(device, choice.wanted);
-    return prepare_read_buffers(instance);
+    prepare_blocks(instance);
+    return {};
 }
 
 error trim_staging(ferry_instance &instance) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    instance.are_blocks_ready = false;
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     const error failed = instance.staging.trim();

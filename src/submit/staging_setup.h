@@ -19,6 +19,10 @@ inline bool may_stage(const ferry_instance &instance, const copy_preferences &wa
 // into the context that ferry uses for the device.
 error prepare_staging(ferry_instance &instance, int device) noexcept;
 
+// Pins the first 4 MiB of blocks into which callers read sources: a few large ones and many small ones. Without them,
+// the first copies pin blocks.
+void prepare_blocks(ferry_instance &instance) noexcept;
+
 // Releases staging buffers that no copy needs.
 error trim_staging(ferry_instance &instance) noexcept;
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept;

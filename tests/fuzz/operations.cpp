@@ -114,7 +114,7 @@ bool would_block(world &w, std::int32_t status, const ferry_error_info &error, c
     if (status != FERRY_ERROR_WOULD_BLOCK || !options.has(no_wait)) return false;
     w.expect(error.side == FERRY_SIDE_OPTIONS && error.field == FERRY_FIELD_FLAGS,
              "the error info does not name the flags of the options");
-    w.expect(error.value == FERRY_OBSTACLE_WAITS || error.value == FERRY_OBSTACLE_NOT_PREPARED,
+    w.expect(error.value >= FERRY_OBSTACLE_WAITS && error.value <= FERRY_OBSTACLE_BUSY,
              "the error info does not say why the call would wait");
     return true;
 }
