@@ -342,6 +342,13 @@ const row rows[] = {
          text.resize(text.find('\0'));
          return [&at, text] { return ferry_profile_load(at.ferry, text.data(), text.size(), nullptr); };
      }},
+    {"ferry_instance_get_usage",
+     [](scene &at) -> call {
+         return [&] {
+             auto usage = sized<ferry_usage>();
+             return ferry_instance_get_usage(at.ferry, &usage, nullptr);
+         };
+     }},
     {"ferry_staging_get_info",
      [](scene &at) -> call {
          return [&] {

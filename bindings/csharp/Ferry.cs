@@ -1451,6 +1451,9 @@ namespace Ferry
         public uint StagingThreads;
         public ulong StagingBytes;
         public ulong DeferredBytes;
+        public ulong MaxPinnedBytes;
+        public ulong MaxDeviceBytes;
+        public uint MaxThreads;
         /// <summary>The options of calls that have none.</summary>
         public CopyOptions? CopyOptions;
         public uint SoftwareDevices;
@@ -1552,7 +1555,9 @@ namespace Ferry
             {
                 StructSize = NativeOptions.SizeOf, Driver = options.Driver, Checks = options.Checks,
                 Kernels = options.Kernels, Staging = options.Staging, StagingThreads = options.StagingThreads,
-                StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes
+                StagingBytes = options.StagingBytes, DeferredBytes = options.DeferredBytes,
+                MaxPinnedBytes = options.MaxPinnedBytes, MaxDeviceBytes = options.MaxDeviceBytes,
+                MaxThreads = options.MaxThreads
             };
             CopyOptions how;
             native.CopyOptions = CopyOptions.Lower(options.CopyOptions, &how);

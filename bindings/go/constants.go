@@ -145,7 +145,7 @@ const (
 	ErrorPeerAccess       Status = -20 // one device cannot access the memory of the other
 	ErrorAlignment        Status = -21 // an address, pitch, width or stride is no multiple of the required size
 	ErrorCapture          Status = -22 // the stream is being captured, and a graph cannot hold this call
-	ErrorLimit            Status = -23 // a pinned pool is at its limit, or the staging buffer has no free slot
+	ErrorLimit            Status = -23 // a pool or budget is at its limit, or the staging buffer has no free slot
 	ErrorInUse            Status = -24 // memory of the pool is still allocated or imported
 	ErrorHandle           Status = -25 // not a handle for this call, or damaged, or its object no longer exists
 	ErrorMachine          Status = -26 // the handle was made on another machine, or before the last reboot
@@ -394,6 +394,9 @@ const (
 	FieldPeer            Field = 70
 	FieldTicket          Field = 71
 	FieldPrepared        Field = 72 // a prepared batch
+	FieldMaxPinnedBytes  Field = 70 // of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS
+	FieldMaxDeviceBytes  Field = 71
+	FieldMaxThreads      Field = 72
 )
 
 // Item is one of the constants FERRY_ITEM_*.

@@ -93,6 +93,13 @@ func (f *Instance) StagingInfo() (StagingInfo, error) {
 	return newStagingInfo(&c), err
 }
 
+// Usage returns the memory and the threads that the instance uses for itself.
+func (f *Instance) Usage() (Usage, error) {
+	c := C.ferry_usage{struct_size: C.sizeof_ferry_usage}
+	err := f.call(func(info details) C.int32_t { return C.ferry_instance_get_usage(f.c, &c, info) })
+	return newUsage(&c), err
+}
+
 // PrepareStaging creates what the first staged copy of a device would otherwise wait for.
 func (f *Instance) PrepareStaging(device int) error {
 	return f.call(func(info details) C.int32_t { return C.ferry_staging_prepare(f.c, number(device), info) })

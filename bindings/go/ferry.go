@@ -78,6 +78,9 @@ type Options struct {
 	StagingNUMANode int
 	StagingBytes    uint64
 	DeferredBytes   uint64
+	MaxPinnedBytes  uint64
+	MaxDeviceBytes  uint64
+	MaxThreads      uint32
 	SoftwareLinks   SoftwareLinks
 }
 
@@ -108,6 +111,9 @@ func Open(options Options) (*Instance, error) {
 		staging_numa_node: number(options.StagingNUMANode),
 		staging_bytes:     C.uint64_t(options.StagingBytes),
 		deferred_bytes:    C.uint64_t(options.DeferredBytes),
+		max_pinned_bytes:  C.uint64_t(options.MaxPinnedBytes),
+		max_device_bytes:  C.uint64_t(options.MaxDeviceBytes),
+		max_threads:       C.uint32_t(options.MaxThreads),
 	}
 	software := C.ferry_software_options{
 		struct_size: C.sizeof_ferry_software_options,

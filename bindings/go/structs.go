@@ -369,6 +369,37 @@ func newStagingInfo(c *C.ferry_staging_info) StagingInfo {
 	}
 }
 
+// Usage is ferry_usage. The memory and the threads that an instance uses for itself, and how often ferry_options.max_pinned_bytes, max_device_bytes and max_threads have refused a part or granted less than wanted. Memory that a call allocates and frees again (ferry_device_calibrate, probes of peer access) does not count.
+type Usage struct {
+	Threads         uint32 // that the instance has started and whose work is not complete
+	PinnedBytes     uint64 // the sum of the next four
+	StagingBytes    uint64 // staging buffers of all devices, and the records of staged copies
+	TableBytes      uint64 // tables of batches
+	ReadBufferBytes uint64 // of the route BUFFERED
+	LinkBytes       uint64 // slots of the route RELAYED, and records of MULTILINK
+	DeviceBytes     uint64 // of all devices: tables of prepared batches, and counters of MULTILINK
+	DeferredBytes   uint64 // kept by deferred frees: ferry_deferred_info.bytes of FERRY_DEVICE_UNKNOWN
+	PinnedRefused   uint64
+	DeviceRefused   uint64
+	ThreadsRefused  uint64
+}
+
+func newUsage(c *C.ferry_usage) Usage {
+	return Usage{
+		Threads:         uint32(c.threads),
+		PinnedBytes:     uint64(c.pinned_bytes),
+		StagingBytes:    uint64(c.staging_bytes),
+		TableBytes:      uint64(c.table_bytes),
+		ReadBufferBytes: uint64(c.read_buffer_bytes),
+		LinkBytes:       uint64(c.link_bytes),
+		DeviceBytes:     uint64(c.device_bytes),
+		DeferredBytes:   uint64(c.deferred_bytes),
+		PinnedRefused:   uint64(c.pinned_refused),
+		DeviceRefused:   uint64(c.device_refused),
+		ThreadsRefused:  uint64(c.threads_refused),
+	}
+}
+
 // PoolDesc is ferry_pool_desc. How to create a pool.
 type PoolDesc struct {
 	Location    Location    // FERRY_LOCATION_*

@@ -362,6 +362,21 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              callback. The third event costs a call on a stream an event of the driver's, some microseconds. Threads:
  *              caller, ferry; must not call ferry.
  * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
+ * max_pinned_bytes  The maximum of pinned memory that the instance uses for itself: staging buffers and their records,
+ *              tables of batches, and buffers of the routes BUFFERED, RELAYED and MULTILINK. The program's own pinned
+ *              memory does not count. If less than a part wants is left, it gets less memory, or the copy takes
+ *              another route. If the options force the route, the call fails with FERRY_ERROR_LIMIT and
+ *              FERRY_FIELD_MAX_PINNED_BYTES, or FERRY_OBSTACLE_NO_STAGING. No call waits because of this limit.
+ *              ferry_staging_trim releases memory that no copy needs.
+ * max_device_bytes  The maximum of memory on each device that the instance uses for itself: tables of prepared batches,
+ *              and counters of the route MULTILINK. ferry_prepared_create and ferry_multilink_set fail with
+ *              FERRY_ERROR_LIMIT and FERRY_FIELD_MAX_DEVICE_BYTES if less is left. A table that waits for its stream
+ *              after ferry_prepared_destroy_deferred counts for deferred_bytes instead.
+ * max_threads  The maximum number of threads that the instance starts. At least 3, unless the options exclude staging,
+ *              and one more if traces report FERRY_PHASE_DONE: the watchdog, the thread of traces and one temporary
+ *              thread leave the other threads to the workers, whose number staging_threads limits too. Threads that
+ *              the workers do not need may be spare workers. ferry_host_alloc then starts threads only if
+ *              ferry_host_options.threads states their number; these do not count.
  *
  * Threads lists where a callback may run: caller, the thread of a call of this instance, including ferry_open and
  * ferry_close; ferry, a thread that ferry started; driver, a thread of the driver. A callback may run on several
@@ -397,6 +412,10 @@ struct ferry_options {
     uint32_t trace_phases; /* FERRY_PHASE_*; 0: all */
     void (*trace)(void *user, const ferry_trace_event *event);
     void *trace_user;
+    uint64_t max_pinned_bytes; /* 0: no limit, as for the next two */
+    uint64_t max_device_bytes;
+    uint32_t max_threads;
+    uint32_t reserved; /* must be zero */
 };
 
 /* ---------------------------------------------------------------------------------------------------------------
@@ -564,7 +583,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch, width or stride is no multiple of the required size */
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
-#define FERRY_ERROR_LIMIT (-23)           /* a pinned pool is at its limit, or the staging buffer has no free slot */
+#define FERRY_ERROR_LIMIT (-23)           /* a pool or budget is at its limit, or the staging buffer has no free slot */
 #define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
 #define FERRY_ERROR_HANDLE (-25)          /* not a handle for this call, or damaged, or its object no longer exists */
 #define FERRY_ERROR_MACHINE (-26)         /* the handle was made on another machine, or before the last reboot */
@@ -1062,7 +1081,8 @@ typedef struct ferry_prepared ferry_prepared;
  *                come before ferry_close. `copies` is read before return. The memory must live until the last launch is
  *                complete. Until then, the context must live too, and the memory must stay of the same kind.
  * Errors:        as ferry_copy_batch, including _ROUTE with the index of a copy that the options force onto a route
- *                that cannot take it.
+ *                that cannot take it. FERRY_ERROR_LIMIT if the table exceeds a budget: ferry_options.max_device_bytes,
+ *                or max_pinned_bytes for the memory through which it is sent.
  */
 FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_copy_desc *copies, uint64_t count,
                                         const ferry_copy_options *options, struct CUstream_st *stream,
@@ -1558,6 +1578,9 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_PEER 70
 #define FERRY_FIELD_TICKET 71
 #define FERRY_FIELD_PREPARED 72 /* a prepared batch */
+#define FERRY_FIELD_MAX_PINNED_BYTES 73 /* of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS */
+#define FERRY_FIELD_MAX_DEVICE_BYTES 74
+#define FERRY_FIELD_MAX_THREADS 75
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */

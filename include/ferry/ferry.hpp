@@ -1384,6 +1384,9 @@ public:
         options.helper_count = list.count < UINT32_MAX ? static_cast<std::uint32_t>(list.count) : UINT32_MAX;
         return set_multilink(device, options);
     }
+    result<ferry_usage> usage() const noexcept {
+        return detail::fetch(detail::sized<ferry_usage>(), ferry_instance_get_usage, handle_);
+    }
     result<ferry_staging_info> staging() const noexcept {
         return detail::fetch(detail::sized<ferry_staging_info>(), ferry_staging_get_info, handle_);
     }

@@ -415,7 +415,8 @@ typedef struct ferry_multilink_options {
  * Errors:        FERRY_ERROR_DEVICE: `device` with FERRY_FIELD_DEVICE; a helper that does not exist, is `device` itself
  *                or comes twice with FERRY_FIELD_HELPERS, its number as value and its place in `index`.
  *                _PEER_ACCESS, _DATA_LOST with FERRY_FIELD_HELPERS: a helper has no access, lost data, or atomics do
- *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers; _OUT_OF_MEMORY;
+ *                not work over its link. _UNSUPPORTED without kernels; _LIMIT for too many helpers, or with the
+ *                field of a budget (ferry_options.max_pinned_bytes, max_device_bytes); _OUT_OF_MEMORY;
  *                _IN_USE after ferry_context_adopt. After an error the helpers are as before, but those ahead of a bad
  *                one keep their access.
  */
@@ -448,6 +449,31 @@ typedef struct ferry_staging_info {
  */
 FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info, ferry_error_info *error);
 
+/* The memory and the threads that an instance uses for itself, and how often ferry_options.max_pinned_bytes,
+ * max_device_bytes and max_threads have refused a part or granted less than wanted. Memory that a call allocates and
+ * frees again (ferry_device_calibrate, probes of peer access) does not count. */
+typedef struct ferry_usage {
+    uint32_t struct_size;
+    uint32_t threads;           /* that the instance has started and whose work is not complete */
+    uint64_t pinned_bytes;      /* the sum of the next four */
+    uint64_t staging_bytes;     /* staging buffers of all devices, and the records of staged copies */
+    uint64_t table_bytes;       /* tables of batches */
+    uint64_t read_buffer_bytes; /* of the route BUFFERED */
+    uint64_t link_bytes;        /* slots of the route RELAYED, and records of MULTILINK */
+    uint64_t device_bytes;      /* of all devices: tables of prepared batches, and counters of MULTILINK */
+    uint64_t deferred_bytes;    /* kept by deferred frees: ferry_deferred_info.bytes of FERRY_DEVICE_UNKNOWN */
+    uint64_t pinned_refused;
+    uint64_t device_refused;
+    uint64_t threads_refused;
+} ferry_usage;
+
+/*
+ * Fills `usage`. Each number is current, but other threads may change one while the next is read.
+ *
+ * Blocking:      none. The time grows with the number of deferred frees.
+ */
+FERRY_API int32_t ferry_instance_get_usage(ferry_instance *instance, ferry_usage *usage, ferry_error_info *error);
+
 /*
  * Creates what the first staged copy of `device` would otherwise create and wait for: ferry's kernels in the device's
  * context (the current one if it belongs to the device), threads, the pinned staging buffer, and 4 MiB of pinned memory
@@ -458,14 +484,14 @@ FERRY_API int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging
  *                milliseconds. Later calls are driver_lock.
  * Ownership:     the instance's; ferry_staging_trim releases the memory.
  * Errors:        FERRY_ERROR_OUT_OF_MEMORY; _UNSUPPORTED also if the options exclude kernels or staging, or the driver
- *                takes no kernels.
+ *                takes no kernels; _LIMIT with FERRY_FIELD_MAX_PINNED_BYTES if no staging buffer fits the budget.
  */
 FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
  * no copy or graph needs. Also releases the slots of relayed copies that are complete, and free blocks of the route
- * BUFFERED. The next copy pins it again.
+ * BUFFERED and of the tables of batches. The next copy pins it again.
  * Threads stay.
  *
  * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.

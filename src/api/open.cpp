@@ -189,6 +189,7 @@ error open_instance(const ferry_options &options, const call_options &for_calls,
     instance->report.missing_count =
         static_cast<std::uint32_t>(std::count(std::begin(instance->found), std::end(instance->found), false));
     log_what_was_found(*instance);
+    set_up_budgets(*instance, options);
     set_up_staging(*instance, options);
     set_up_kernels(*instance, options);
     return {};
@@ -246,6 +247,17 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
     return {};
 }
 
+// Staging needs a worker, the watchdog and a temporary thread. Traces need a thread if they report the end of work.
+error check_max_threads(const ferry_options &options) noexcept {
+    const bool may_stage = options.staging != FERRY_STAGING_NONE && options.kernels != FERRY_KERNELS_NONE;
+    const bool traces_ends =
+        options.trace && (options.trace_phases == 0 || options.trace_phases & std::uint32_t{FERRY_PHASE_DONE});
+    const std::uint32_t least = (may_stage ? 3 : 0) + traces_ends;
+    if (!options.max_threads || options.max_threads >= least) return {};
+    return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_MAX_THREADS, numbers::at_least, least,
+                         options.max_threads);
+}
+
 error read_open_options(const ferry_options *theirs, ferry_options &options, call_options &for_calls,
                         error_item &bad) noexcept {
     options = {};
@@ -278,6 +290,8 @@ error read_open_options(const ferry_options *theirs, ferry_options &options, cal
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_REGISTER_CHUNK, numbers::multiple, chunk_unit,
                              options.register_chunk);
     if (error failed = check_staging(options, bad)) return failed;
+    if (error failed = check_max_threads(options)) return failed;
+    if (options.reserved) return refuse_option(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED);
     if (!options.allocate != !options.deallocate)
         return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_CALLBACKS);
     return {};
@@ -305,6 +319,13 @@ void ferry_close(ferry_instance *instance) {
 int32_t ferry_instance_get_report(ferry_instance *instance, ferry_report *filled, ferry_error_info *details) {
     if (!instance || !filled) return report(details, null_argument);
     return report(details, write_sized(describe_instance(*instance), filled));
+}
+
+int32_t ferry_instance_get_usage(ferry_instance *instance, ferry_usage *usage, ferry_error_info *details) {
+    if (!instance || !usage) return report(details, null_argument);
+    ferry_usage found = {};
+    if (error failed = get_usage(*instance, found)) return report(details, failed);
+    return report(details, write_sized(found, usage));
 }
 
 const char *ferry_instance_get_missing_entry_point(ferry_instance *instance, uint32_t index) {

@@ -55,7 +55,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other"},
     {"FERRY_ERROR_ALIGNMENT", "an address, pitch, width or stride is not a multiple of the required size"},
     {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot contain this call"},
-    {"FERRY_ERROR_LIMIT", "a pinned pool is at its limit, or the staging buffer has no free slot"},
+    {"FERRY_ERROR_LIMIT", "a pool or budget is at its limit, or the staging buffer has no free slot"},
     {"FERRY_ERROR_IN_USE", "memory of the pool is still allocated or imported"},
     {"FERRY_ERROR_HANDLE", "the handle is not valid for this call or damaged, or its object no longer exists"},
     {"FERRY_ERROR_MACHINE", "the handle was made on another machine, or before the last reboot"},
@@ -168,8 +168,11 @@ constexpr field_text fields[] = {
     {"peer", as_signed},
     {"ticket", as_address},
     {"prepared", as_address},
+    {"max_pinned_bytes", as_number},
+    {"max_device_bytes", as_number},
+    {"max_threads", as_number},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_PREPARED + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_MAX_THREADS + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {

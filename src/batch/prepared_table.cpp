@@ -14,6 +14,14 @@ bool has_table(const ferry_prepared &prepared, int group) noexcept {
     return prepared.options.is_updatable || records_of(request.pieces.facts(group)) > gpu::max_pieces_in_parameters;
 }
 
+std::uint64_t bytes_of_table(const ferry_prepared &prepared) noexcept {
+    return prepared.table_records * sizeof(gpu::piece);
+}
+
+budget &budget_of(const ferry_prepared &prepared) noexcept {
+    return prepared.instance.device_memory[prepared.request->context_device];
+}
+
 void lay_out_table(ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
         if (has_table(prepared, group)) prepared.table_records += records_of(prepared.request->pieces.facts(group));
@@ -39,7 +47,7 @@ error write_table(const ferry_prepared &prepared, const batch_request &request, 
 }
 
 error send_table(const ferry_prepared &prepared, const void *staged, CUstream stream) noexcept {
-    const std::uint64_t bytes = prepared.table_records * sizeof(gpu::piece);
+    const std::uint64_t bytes = bytes_of_table(prepared);
     const auto from = reinterpret_cast<std::uintptr_t>(staged);
     shape line = {};
     line.width = bytes;
@@ -70,11 +78,16 @@ error make_table(ferry_prepared &prepared) noexcept {
     lay_out_table(prepared);
     if (prepared.table_records == 0) return {};
     const driver_table &cu = prepared.instance.cu;
-    const std::uint64_t bytes = prepared.table_records * sizeof(gpu::piece);
+    const std::uint64_t bytes = bytes_of_table(prepared);
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();
+    budget &of_device = budget_of(prepared);
+    if (!of_device.take(bytes)) return of_device.refuse(FERRY_FIELD_MAX_DEVICE_BYTES, bytes);
     CUdeviceptr table = 0;
-    if (call_result result = cu.cuMemAlloc(&table, bytes)) return to_error(result);
+    if (call_result result = cu.cuMemAlloc(&table, bytes)) {
+        of_device.give_back(bytes);
+        return to_error(result);
+    }
     prepared.table = table;
     if (call_optional(cu.cuCtxGetId, prepared.request->context.wanted, &prepared.context_number))
         prepared.context_number = 0;
@@ -94,9 +107,7 @@ bool is_table_gone(const ferry_prepared &prepared) noexcept {
                                                               prepared.context_number) != FERRY_SUCCESS);
 }
 
-} // namespace
-
-error free_table_of(const ferry_prepared &prepared) noexcept {
+error free_memory_of(const ferry_prepared &prepared) noexcept {
     const driver_table &cu = prepared.instance.cu;
     if (is_table_gone(prepared)) return {};
     const relaxed_capture_mode relaxed(cu); // if it cannot be entered, the driver is unloaded
@@ -105,18 +116,32 @@ error free_table_of(const ferry_prepared &prepared) noexcept {
     return to_error(cu.cuMemFree(prepared.table));
 }
 
+void leave_budget(const ferry_prepared &prepared) noexcept {
+    if (prepared.table) budget_of(prepared).give_back(bytes_of_table(prepared));
+}
+
+} // namespace
+
+error free_table_of(const ferry_prepared &prepared) noexcept {
+    const error failed = free_memory_of(prepared);
+    leave_budget(prepared);
+    return failed;
+}
+
 error defer_table_of(const ferry_prepared &prepared, CUstream stream) noexcept {
-    if (is_table_gone(prepared)) return {};
     const batch_request &request = *prepared.request;
-    return prepared.instance.deferred.defer(prepared.table, prepared.table_records * sizeof(gpu::piece),
-                                            request.context_device, request.context.wanted, stream);
+    if (!is_table_gone(prepared))
+        if (error failed = prepared.instance.deferred.defer(prepared.table, bytes_of_table(prepared),
+                                                            request.context_device, request.context.wanted, stream))
+            return failed;
+    leave_budget(prepared);
+    return {};
 }
 
 error change_table(const ferry_prepared &prepared, const batch_request &request, CUstream stream) noexcept {
     if (prepared.table_records == 0) return {};
     void *staged = nullptr;
-    if (error failed = prepared.instance.tables.allocate(prepared.table_records * sizeof(gpu::piece), staged))
-        return failed;
+    if (error failed = prepared.instance.tables.allocate(bytes_of_table(prepared), staged)) return failed;
     piece_table tables[piece_groups];
     error failed = write_table(prepared, request, staged, tables);
     if (!failed) failed = send_table(prepared, staged, stream);

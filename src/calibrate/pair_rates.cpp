@@ -51,7 +51,7 @@ public:
         if (!ground_.kernels.may_serve() || ground_.kernels.load()) return {};
         std::uint64_t line = std::min(size_, is_software() ? MiB : max_link_bytes);
         const int node = ground_.devices[ground_.device].info.numa_node;
-        if (error failed = host_.allocate(cu_, ground_.pinned, line, MiB, node)) return failed;
+        if (error failed = host_.allocate(cu_, ground_.pinned, line, MiB, node, host_owner::pool)) return failed;
         line = std::min(line, host_.block.size);
         if (error failed = measure(pair_route::link_to, line, fixed_ns, found.link_to_rate)) return failed;
         return measure(pair_route::link_from, line, fixed_ns, found.link_from_rate);

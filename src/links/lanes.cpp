@@ -189,7 +189,9 @@ error lane_set::provide_slots(lane &taken, int device) noexcept {
     context_scope scope(cu_);
     if (error failed = scope.enter(primary)) return failed;
     constexpr std::uint64_t size = lane::slots * lane::max_slot, least = lane::slots * min_slot;
-    if (error failed = taken.memory.allocate(cu_, pinned_, size, least, devices_[device].info.numa_node)) return failed;
+    if (error failed =
+            taken.memory.allocate(cu_, pinned_, size, least, devices_[device].info.numa_node, host_owner::links))
+        return failed;
     taken.slot_size = taken.memory.block.size / lane::slots / min_slot * min_slot;
     return {};
 }

@@ -112,6 +112,7 @@ error link_helpers::prepare(int device) noexcept {
         void *const place = memory_.allocate(sizeof(link_station), alignof(link_station));
         if (!place) return no_memory;
         one = new (place) link_station;
+        one->device = device;
         stations_[device].store(one, std::memory_order_release);
     }
     // Another context was adopted. Copies in flight may still use the counters, so the counters stay with their
@@ -129,14 +130,19 @@ error link_helpers::prepare(int device) noexcept {
 
 error link_helpers::fill(link_station &made, int device) noexcept {
     constexpr std::uint64_t words = sizeof(gpu::link_counters::left);
-    if (const call_result result = cu_.cuMemAlloc(&made.memory, link_station::max_records * sizeof(gpu::link_counters)))
+    budget &of_device = device_memory_[device];
+    if (!of_device.take(link_station::counters_size))
+        return of_device.refuse(FERRY_FIELD_MAX_DEVICE_BYTES, link_station::counters_size);
+    if (const call_result result = cu_.cuMemAlloc(&made.memory, link_station::counters_size)) {
+        of_device.give_back(link_station::counters_size);
         return to_error(result);
-    if (const call_result result =
-            cu_.cuMemsetD8(made.memory, 0, link_station::max_records * sizeof(gpu::link_counters)))
-        return to_error(result);
+    }
+    if (const call_result result = cu_.cuMemsetD8(made.memory, 0, link_station::counters_size)) return to_error(result);
     if (error failed = wait_for_legacy_stream(cu_)) return failed; // cuMemsetD8 may return before it is done
     constexpr std::uint64_t size = link_station::max_records * words;
-    if (error failed = made.words.allocate(cu_, pinned_, size, size, devices_[device].info.numa_node)) return failed;
+    if (error failed =
+            made.words.allocate(cu_, pinned_, size, size, devices_[device].info.numa_node, host_owner::links))
+        return failed;
     for (unsigned i = 0; i < link_station::max_records; ++i) {
         link_record &record = made.records[i];
         if (const call_result result = cu_.cuEventCreate(&record.start, CU_EVENT_DISABLE_TIMING))
@@ -158,6 +164,11 @@ void link_helpers::release(link_station &one) noexcept {
             record.start = nullptr;
         }
     if (one.memory) cu_.cuMemFree(one.memory);
+    forget_memory(one);
+}
+
+void link_helpers::forget_memory(link_station &one) noexcept {
+    if (one.memory) device_memory_[one.device].give_back(link_station::counters_size);
     one.memory = 0;
     static_cast<void>(one.words.free(cu_, contexts_, pinned_));
     one.owner = {};
@@ -193,9 +204,7 @@ void link_helpers::retire(CUcontext context) noexcept {
 void link_helpers::drop(link_station &one) noexcept {
     for (link_record &record : one.records)
         record.start = nullptr;
-    one.memory = 0;
-    static_cast<void>(one.words.free(cu_, contexts_, pinned_));
-    one.owner = {};
+    forget_memory(one);
 }
 
 // cuMemFree waits for the device, and therefore for launches that may start late.

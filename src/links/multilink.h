@@ -34,9 +34,11 @@ struct link_record {
 // The resources for copies to and from one device.
 struct link_station {
     static constexpr unsigned max_records = 32;
+    static constexpr std::uint64_t counters_size = max_records * sizeof(gpu::link_counters);
 
-    context_name owner; // of the counters
-    CUdeviceptr memory = 0;
+    int device = 0;
+    context_name owner;     // of the counters
+    CUdeviceptr memory = 0; // counted in the budget of the device
     staged_memory words;
     link_record records[max_records];
 };
@@ -67,9 +69,9 @@ link_shares share_links(const shape &shape, unsigned links, double own_share, st
 class link_helpers {
 public:
     link_helpers(const driver_table &cu, device_contexts &contexts, kernel_set &kernels, pinned_memory &pinned,
-                 const device_facts *devices, lane_set &lanes, const allocator &memory) noexcept
+                 const device_facts *devices, lane_set &lanes, budget *device_memory, const allocator &memory) noexcept
         : cu_(cu), contexts_(contexts), kernels_(kernels), pinned_(pinned), devices_(devices), lanes_(lanes),
-          memory_(memory) {}
+          device_memory_(device_memory), memory_(memory) {}
     ~link_helpers();
     link_helpers(const link_helpers &) = delete;
     link_helpers &operator=(const link_helpers &) = delete;
@@ -100,6 +102,7 @@ private:
     error fill(link_station &made, int device) noexcept;
     void release(link_station &one) noexcept;
     void drop(link_station &one) noexcept;
+    void forget_memory(link_station &one) noexcept; // the counters are freed
     link_record *take_record(int device) noexcept;
 
     const driver_table &cu_;
@@ -108,6 +111,7 @@ private:
     pinned_memory &pinned_;
     const device_facts *devices_;
     lane_set &lanes_;
+    budget *const device_memory_; // an array, by device
     const allocator &memory_;
     std::mutex mutex_; // guards the set-up
     std::atomic<std::uint64_t> helpers_[device_contexts::max_devices] = {};

@@ -1,6 +1,7 @@
 #include "memory/host_ranges.h"
 
 #include <algorithm>
+#include <type_traits>
 
 #include "system/pages.h"
 
@@ -51,7 +52,13 @@ void host_ranges::sorted_ranges<Range>::forget_overlapping(std::uint64_t address
     std::size_t at = lower_bound(address);
     if (at > 0 && address - ranges_[at - 1].address < ranges_[at - 1].size) --at;
     while (at < ranges_.size() && ranges_[at].address < address + size)
-        ranges_.remove(at);
+        remove(ranges_[at]);
+}
+
+template <class Range> void host_ranges::sorted_ranges<Range>::remove(const Range &range) noexcept {
+    if constexpr (std::is_same_v<Range, host_block>)
+        if (is_own(range.owner)) own_.give_back(range.owner, range.size);
+    ranges_.remove(static_cast<std::size_t>(&range - ranges_.begin()));
 }
 
 template <class Range> bool host_ranges::sorted_ranges<Range>::add(const Range &range) noexcept {

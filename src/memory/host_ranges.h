@@ -6,12 +6,11 @@
 #include <mutex>
 
 #include "base/growing.h"
+#include "memory/own_memory.h"
 
 namespace ferry {
 
-enum class host_owner : std::uint8_t { caller, pool };
-
-// Memory from ferry_host_alloc or a pinned pool.
+// Memory from ferry_host_alloc or a pinned pool, or memory of ferry itself.
 struct host_block {
     std::uint64_t address;
     std::uint64_t size;
@@ -34,7 +33,9 @@ struct host_registration {
 
 class host_ranges {
 public:
-    explicit host_ranges(const allocator &memory) noexcept : blocks_(memory), registrations_(memory) {}
+    // Blocks of ferry itself count in `own` until their record is dropped.
+    host_ranges(const allocator &memory, own_memory &own) noexcept
+        : blocks_(memory, own), registrations_(memory, own) {}
 
     // Adds a record, or returns false if there is no memory for it. Drops older records that overlap: the driver no
     // longer knows their memory, because its context ended or another library freed it.
@@ -72,7 +73,7 @@ public:
 private:
     template <class Range> class sorted_ranges {
     public:
-        explicit sorted_ranges(const allocator &memory) noexcept : ranges_(memory) {}
+        sorted_ranges(const allocator &memory, own_memory &own) noexcept : own_(own), ranges_(memory) {}
         [[nodiscard]] bool add(const Range &range) noexcept;
         void forget_overlapping(std::uint64_t address, std::uint64_t size) noexcept;
         // Returns the range that contains an address; null if not found.
@@ -82,11 +83,12 @@ private:
         }
         const Range *first_from(std::uint64_t address) const noexcept;
         void leave_out(std::uint64_t address, std::uint64_t &first, std::uint64_t &end) const noexcept;
-        void remove(Range &range) noexcept { ranges_.remove(static_cast<std::size_t>(&range - ranges_.begin())); }
+        void remove(const Range &range) noexcept;
 
     private:
         // Returns the index of the first range that starts at or after `address`.
         std::size_t lower_bound(std::uint64_t address) const noexcept;
+        own_memory &own_;
         growing<Range> ranges_;
     };
 

@@ -66,6 +66,17 @@ error pinned_memory::find_node(std::int32_t numa, std::int32_t device, std::int3
 // ---- Allocation
 
 error pinned_memory::allocate(const host_request &request, host_block &block) noexcept {
+    if (!is_own(request.owner)) return allocate_within_limit(request, block);
+    const std::uint64_t least = request.flags & FERRY_HOST_ALLOW_SMALLER ? request.min_size : request.size;
+    host_request granted = request;
+    granted.size = own_.take_up_to(request.owner, request.size, least, page_size());
+    if (granted.size == 0) return own_.all().refuse(FERRY_FIELD_MAX_PINNED_BYTES, least);
+    const error failed = allocate_within_limit(granted, block);
+    own_.give_back(request.owner, granted.size - (failed ? 0 : block.size));
+    return failed;
+}
+
+error pinned_memory::allocate_within_limit(const host_request &request, host_block &block) noexcept {
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
     if (error failed = find_memory(request, block)) return failed;
@@ -114,7 +125,8 @@ error pinned_memory::map_and_register(const host_request &request, std::uint64_t
     if (!is_memory_left(size)) return not_enough;
     void *const pages = map_pages(size, request.node, inheritance_of(request.flags));
     if (!pages) return not_enough;
-    touch_pages(pages, size, inheritance_of(request.flags), request.threads);
+    const std::uint32_t threads = request.threads || starts_threads_ ? request.threads : 1;
+    touch_pages(pages, size, inheritance_of(request.flags), threads);
     if (call_result result = cu_.cuMemHostRegister(pages, size, register_flags(request.flags))) {
         unmap_pages(pages, size);
         return to_error(result);

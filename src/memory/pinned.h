@@ -27,12 +27,17 @@ struct host_request {
 
 class pinned_memory {
 public:
-    pinned_memory(const driver_table &cu, const allocator &memory) noexcept : cu_(cu), ranges_(memory) {}
+    pinned_memory(const driver_table &cu, const allocator &memory) noexcept : cu_(cu), ranges_(memory, own_) {}
 
     // Must be called first, once the devices are known.
     void set_up(const device_facts *devices, int device_count, std::uint64_t register_chunk) noexcept;
+    // Limits the memory that ferry itself uses, which is_own() describes. Must be called before the first allocation.
+    void set_limit(std::uint64_t limit) noexcept { own_.set_limit(limit); }
+    // Pages are touched by the calling thread alone unless a request states the number of threads.
+    void start_no_threads() noexcept { starts_threads_ = false; }
 
     // All functions except find_node work in the current context and do not disturb captures of other threads.
+    // Memory that exceeds the limit is refused with FERRY_ERROR_LIMIT before any driver call.
     error allocate(const host_request &request, host_block &block) noexcept;
     // Frees a block. For an address without a record, calls cuMemFreeHost.
     error free(std::uint64_t address, host_owner owner) noexcept;
@@ -71,8 +76,12 @@ public:
     error find_node(std::int32_t numa, std::int32_t device, std::int32_t numa_node, int &node) const noexcept;
 
     const host_ranges &ranges() const noexcept { return ranges_; }
+    const own_memory &own() const noexcept { return own_; }
+    // The bytes that can be allocated for the owner before the limit is reached.
+    std::uint64_t room(host_owner owner) const noexcept { return is_own(owner) ? own_.all().left() : UINT64_MAX; }
 
 private:
+    error allocate_within_limit(const host_request &request, host_block &block) noexcept;
     error find_memory(const host_request &request, host_block &block) noexcept;
     error allocate_pinned(const host_request &request, std::uint64_t size, host_block &block) noexcept;
     error map_and_register(const host_request &request, std::uint64_t size, host_block &block) noexcept;
@@ -82,11 +91,13 @@ private:
                                   bool may_be_gone = false) noexcept;
 
     const driver_table &cu_;
+    own_memory own_;
     host_ranges ranges_;
     const device_facts *devices_ = nullptr;
     int device_count_ = 0;
     std::uint64_t register_chunk_ = 0;
     bool registers_in_place_ = false;
+    bool starts_threads_ = true;
 };
 
 } // namespace ferry

@@ -52,7 +52,11 @@ error pinned_pool::find_or_grow(int block_class, bool may_grow, pool_lock &held,
         return (found = slabs_.take_ready_or_larger(block_class)) ? ok : at_limit;
     }
     if (error failed = make_room(block_class, held, found)) return failed;
-    return found ? ok : slabs_.grow(block_class, held, found);
+    if (found) return {};
+    const error failed = slabs_.grow(block_class, held, found);
+    if (failed.status != FERRY_ERROR_LIMIT) return failed;
+    waits_.collect(held); // a budget of the instance refuses the growth. A release would wait for the device
+    return (found = slabs_.take_ready_or_larger(block_class)) ? ok : failed;
 }
 
 error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, bool may_grow, void *&address) noexcept {

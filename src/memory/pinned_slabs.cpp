@@ -46,8 +46,8 @@ error pinned_slabs::free_memory(const pinned_slab &gone) noexcept {
     CUcontext context = nullptr;
     if (error failed = enter_own_context(scope, context)) return failed;
     const auto address = reinterpret_cast<std::uintptr_t>(gone.base);
-    if (!may_live(cu_, gone.made_in)) return pinned_.free_lost(address, host_owner::pool);
-    const error failed = pinned_.free(address, host_owner::pool);
+    if (!may_live(cu_, gone.made_in)) return pinned_.free_lost(address, request_.owner);
+    const error failed = pinned_.free(address, request_.owner);
     // The driver rejects an address whose memory ended with its context.
     return failed.status == to_status(CUDA_ERROR_INVALID_VALUE) ? ok : failed;
 }
@@ -89,7 +89,8 @@ error pinned_slabs::grow(int block_class, pool_lock &held, pinned_block *&taken)
     const class_slabs &of = classes_[block_class];
     const std::uint64_t block_size = block_class_size(block_class);
     const std::uint64_t wanted = std::max(std::clamp(of.held, min_slab, max_shared_slab), block_size);
-    const std::uint64_t count = std::min(wanted, room()) / block_size, size = to_units(count * block_size);
+    const std::uint64_t allowed = std::max(pinned_.room(request_.owner) / slab_unit * slab_unit, block_size);
+    const std::uint64_t count = std::min({wanted, room(), allowed}) / block_size, size = to_units(count * block_size);
     if (!slabs_.reserve(slabs_.size() + unlisted_slabs_ + 1)) return no_memory;
     auto *const made = static_cast<pinned_slab *>(memory_.allocate(record_size(count), alignof(pinned_slab)));
     if (!made) return no_memory;
@@ -155,7 +156,7 @@ error pinned_slabs::close(pool_lock &held) noexcept {
     const error failed = release(UINT64_MAX, held);
     for (const slab_place &place : slabs_) { // slabs that could not be released
         // Retries in the current context, because afterwards there is no record of the slab.
-        static_cast<void>(pinned_.free(place.base, host_owner::pool));
+        static_cast<void>(pinned_.free(place.base, request_.owner));
         memory_.deallocate(place.there, record_size(place.there->count));
     }
     return failed;

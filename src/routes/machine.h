@@ -56,6 +56,7 @@ struct machine : opened_driver, machine_settings {
     external_objects externals{cu, contexts, surfaces, allocator};
     pinned_memory pinned{cu, allocator};
     memory_pools pools{cu, devices, contexts, allocator};
+    budget device_memory[device_contexts::max_devices]; // that ferry itself uses on each device
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
     deferred_frees deferred{cu, contexts, surfaces, externals, pinned, sharing.memory, allocator};
     kernel_set kernels{cu};
@@ -64,20 +65,20 @@ struct machine : opened_driver, machine_settings {
     address_space mappings;
     // The tables from which kernels read their pieces.
     pinned_pool tables{
-        cu, contexts, pinned, allocator, {.owner = host_owner::pool}, 0, 0, pinned_pool::use::of_instance};
+        cu, contexts, pinned, allocator, {.owner = host_owner::tables}, 0, 0, pinned_pool::use::of_instance};
     // The buffers into which calling threads have read the sources of enqueued copies.
     pinned_pool read_buffers{cu,
                              contexts,
                              pinned,
                              allocator,
-                             {.owner = host_owner::pool},
+                             {.owner = host_owner::read_buffers},
                              0,
                              std::uint64_t{32} << 20,
                              pinned_pool::use::of_instance};
     small_uploads uploads;
     staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     lane_set lanes{cu, contexts, pinned, devices, allocator};
-    link_helpers links{cu, contexts, kernels, pinned, devices, lanes, allocator};
+    link_helpers links{cu, contexts, kernels, pinned, devices, lanes, device_memory, allocator};
     std::atomic<bool> are_blocks_ready = false; // of read_buffers
     std::atomic<bool> is_staging_ready[device_contexts::max_devices] = {};
     ferry::fork_mark fork_mark;

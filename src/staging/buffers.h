@@ -26,8 +26,8 @@ struct staged_memory {
     std::byte *host() const noexcept { return reinterpret_cast<std::byte *>(block.address); }
 
     // Allocates in the current context: `size` bytes, or fewer if that fails, but at least `least`.
-    error allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least,
-                   int node) noexcept;
+    error allocate(const driver_table &cu, pinned_memory &pinned, std::uint64_t size, std::uint64_t least, int node,
+                   host_owner owner) noexcept;
     // Waits for the work that runs on the devices. Memory that the driver fails to free stays in this object. May be
     // called by any thread: without a current context, it enters one temporarily.
     error free(const driver_table &cu, device_contexts &contexts, pinned_memory &pinned) noexcept;

@@ -23,8 +23,9 @@ struct staged_options {
     std::uint32_t first_slots = 4;                      // size of the first lot, allocated before the first copy
     // Bytes. Longer copies need several launches, and between two launches the bus is idle for about 0.2 ms.
     std::uint64_t max_launch = std::uint64_t{1} << 30;
-    std::uint32_t threads = 0;    // for all devices; 0: default_threads()
-    std::uint32_t processors = 1; // number of processors available to the program, for default_threads()
+    std::uint32_t threads = 0;     // for all devices; 0: default_threads()
+    std::uint32_t max_threads = 0; // of all kinds that run at the same time, at least 3; 0: no limit
+    std::uint32_t processors = 1;  // number of processors available to the program, for default_threads()
     thread_traits traits = {.name = "ferry-staging", .is_prompt = true};
     // Returns the processors of a NUMA node, on which the default threads of that node's devices run. Null: threads run
     // on all processors of `traits`.
@@ -146,9 +147,11 @@ public:
 
     // The maximum number of threads that copies of one device keep busy. Valid after set_up().
     std::uint32_t wanted_threads() const noexcept {
-        return options_.threads ? options_.threads : default_threads(options_.processors, 1);
+        return std::min(options_.threads ? options_.threads : default_threads(options_.processors, 1),
+                        threads_.max_workers());
     }
-    std::uint32_t thread_count() const noexcept { return threads_.count(); }
+    std::uint32_t thread_count() const noexcept { return threads_.count(); } // of workers
+    const engine_threads &threads() const noexcept { return threads_; }
     std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller if less memory can be pinned
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     bool may_write(const address_span &range) noexcept { return scheduler_.may_write(range); }

@@ -81,7 +81,7 @@ error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     const std::uint64_t least = fewest * room_of_slot(lot == 0 ? min_slot : buffers.slot_size);
     staged_memory &memory = buffers.memory[lot];
     if (error failed = memory.allocate(cu_, pinned_, wanted * room_of_slot(buffers.slot_size), least,
-                                       devices_[of.device].info.numa_node))
+                                       devices_[of.device].info.numa_node, host_owner::staging))
         return failed;
     if (memory.block.size < fewest * room_of_slot(buffers.slot_size))
         buffers.slot_size = (memory.block.size / fewest - slot_margin) / min_slot * min_slot;
@@ -122,10 +122,17 @@ void staging_engine::add_other_slots(device_buffers &of) noexcept {
             if (!buffers.engine->enter_device(buffers.device, scope))
                 static_cast<void>(add_other_lots(buffers)); // without them, copies are slower
         }
+        buffers.engine->threads_.temporary.give_back(1);
         buffers.is_adding.store(false, std::memory_order_release);
     };
+    if (!threads_.temporary.take(1)) {
+        of.wants_more = true; // a later copy tries again
+        return;
+    }
     of.is_adding.store(true, std::memory_order_relaxed);
-    if (!of.adding.start(add, &of, options_.traits)) of.is_adding.store(false, std::memory_order_relaxed);
+    if (of.adding.start(add, &of, options_.traits)) return;
+    threads_.temporary.give_back(1);
+    of.is_adding.store(false, std::memory_order_relaxed);
 }
 
 void staging_engine::finish_preparing(int device, CUcontext current) noexcept {
@@ -133,7 +140,13 @@ void staging_engine::finish_preparing(int device, CUcontext current) noexcept {
     if (!tracked_.track(current, context))
         if (side_stream *const made = sides_.take(*context)) side_streams::release(*made);
     const std::lock_guard lock(mutex_);
-    if (device_buffers *const of = buffers_[device].load(std::memory_order_relaxed)) of->adding.join();
+    device_buffers *const of = buffers_[device].load(std::memory_order_relaxed);
+    if (!of) return;
+    of->adding.join();
+    if (options_.submit || !of->wants_more.exchange(false)) return;
+    // The budget of threads was used up. This call may wait, so it adds the lots itself.
+    context_scope scope(cu_);
+    if (!enter_device(device, scope)) static_cast<void>(add_other_lots(*of));
 }
 
 error staging_engine::add_launches(int device) noexcept {
@@ -143,7 +156,7 @@ error staging_engine::add_launches(int device) noexcept {
     launch_page page = {};
     constexpr std::uint64_t record = sizeof(gpu::ring_record);
     if (error failed = page.records.allocate(cu_, pinned_, max_launches_of_a_page * record,
-                                             min_launches_of_a_page * record, any_node))
+                                             min_launches_of_a_page * record, any_node, host_owner::staging))
         return failed;
     std::memset(page.records.host(), 0, page.records.block.size);
     page.count = static_cast<std::uint32_t>(page.records.block.size / record);
@@ -241,7 +254,7 @@ bool staging_engine::find_home(device_buffers &of, std::uint32_t threads) const 
 
 error staging_engine::start_threads(device_buffers &of) noexcept {
     const int node = devices_[of.device].info.numa_node;
-    const std::uint32_t wanted = threads_for_all_devices();
+    const std::uint32_t wanted = threads_.limit(threads_for_all_devices());
     if (!threads_.has_enough(wanted)) {
         const bool have_home = find_home(of, wanted - std::min(threads_.count(), wanted));
         threads_.start(wanted, have_home ? node : any_node, have_home ? of.traits : options_.traits);

@@ -10,6 +10,20 @@ namespace ferry {
 void engine_threads::set_up() noexcept {
     watchdog_traits_ = options_.traits;
     watchdog_traits_.name = "ferry-watchdog";
+    if (options_.max_threads < 3) return; // no limit, or an instance without staging
+    // The watchdog and one temporary thread leave the other threads to the workers. Threads that workers will never
+    // need are temporary threads. The program's threads do not count, but one thread may replace them.
+    const std::uint32_t others = options_.max_threads - 1;
+    if (options_.submit) return temporary.set_limit(others - 1);
+    const std::uint32_t most =
+        options_.threads ? options_.threads : default_threads(options_.processors, ferry::max_threads);
+    max_workers_ = std::min(most, others - 1);
+    temporary.set_limit(others - max_workers_);
+}
+
+std::uint32_t engine_threads::limit(std::uint32_t wanted) noexcept {
+    if (wanted > max_workers_) temporary.note_refusal(); // the budget counts the refusals of all threads
+    return std::min(wanted, max_workers_);
 }
 
 bool engine_threads::has_enough(std::uint32_t wanted) const noexcept {
@@ -31,7 +45,7 @@ bool engine_threads::have_home(int node) const noexcept {
 
 // If the watchdog does not start, a copy that is blocked in page faults may delay other copies.
 void engine_threads::start_watchdog() noexcept {
-    if (!watchdog_.is_started()) static_cast<void>(watchdog_.start(run_watchdog, this, watchdog_traits_));
+    if (!watchdog_.is_started()) has_watchdog_ = watchdog_.start(run_watchdog, this, watchdog_traits_);
 }
 
 bool engine_threads::can_serve() const noexcept { return options_.submit || count_ != 0; }
@@ -89,13 +103,15 @@ void engine_threads::run_watchdog(void *all) noexcept {
 void engine_threads::start_to_query() noexcept {
     if (querying_.is_started() && !has_queried_.load(std::memory_order_acquire)) return;
     querying_.join();
+    if (!temporary.take(1)) return;
     has_queried_ = false;
     const auto query = [](void *all) {
         auto &self = *static_cast<engine_threads *>(all);
         self.query_contexts_(self.user_);
+        self.temporary.give_back(1);
         self.has_queried_.store(true, std::memory_order_release);
     };
-    static_cast<void>(querying_.start(query, this, watchdog_traits_));
+    if (!querying_.start(query, this, watchdog_traits_)) temporary.give_back(1);
 }
 
 void engine_threads::start_spare() noexcept {
@@ -107,10 +123,12 @@ void engine_threads::start_spare() noexcept {
         else if (!one.has_begun)
             return; // the system has not run the thread yet
     }
-    if (!unused) return;
+    if (!unused || !temporary.take(1)) return;
     unused->all = this;
     unused->has_begun = unused->has_left = false;
-    spare_count_ += unused->thread.start(run_spare, unused, options_.traits);
+    const bool is_started = unused->thread.start(run_spare, unused, options_.traits);
+    if (!is_started) temporary.give_back(1);
+    spare_count_ += is_started;
 }
 
 void engine_threads::run_spare(void *spare) noexcept {
@@ -119,6 +137,7 @@ void engine_threads::run_spare(void *spare) noexcept {
     mine.has_begun = true;
     self.scheduler_.serve_until(staging_scheduler::server::spare, any_node,
                                 [&]() noexcept { return self.is_closing_.load(std::memory_order_relaxed); });
+    self.temporary.give_back(1);
     mine.has_left.store(true, std::memory_order_release);
 }
 

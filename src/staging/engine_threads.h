@@ -4,6 +4,7 @@
 #include <atomic>
 #include <mutex>
 
+#include "base/budget.h"
 #include "staging/scheduler.h"
 #include "system/threads.h"
 
@@ -23,6 +24,16 @@ public:
 
     // Must be called first, once the options are final.
     void set_up() noexcept;
+
+    // The maximum number of workers, apart from spares.
+    std::uint32_t max_workers() const noexcept { return max_workers_; }
+    std::uint32_t limit(std::uint32_t wanted) noexcept; // returns at most max_workers()
+    // All threads: workers, the watchdog and temporary threads.
+    std::uint32_t count_all() const noexcept {
+        return count_ + has_watchdog_ + static_cast<std::uint32_t>(temporary.used());
+    }
+    // Counts spares, queries and the threads that add slots. A thread counts until its work is complete.
+    budget temporary;
 
     // The caller holds the engine's lock for these functions.
     bool has_enough(std::uint32_t wanted) const noexcept; // false after a request for fewer threads
@@ -93,8 +104,10 @@ private:
     resident_thread residents_[max_threads];
     std::atomic<std::uint32_t> count_ = 0; // of residents
     std::uint32_t wanted_ = 0;             // when the residents were started
+    std::uint32_t max_workers_ = max_threads;
     thread_traits watchdog_traits_;
     worker_thread watchdog_; // starts and joins the spares and querying_
+    std::atomic<bool> has_watchdog_ = false;
 
     // ---- While copies are stuck
     worker_thread querying_; // queries whether contexts have died

@@ -44,11 +44,20 @@ int niceness_of(const ferry_options &options) noexcept {
 
 } // namespace
 
+void set_up_budgets(ferry_instance &instance, const ferry_options &options) noexcept {
+    if (options.max_pinned_bytes) instance.pinned.set_limit(options.max_pinned_bytes);
+    if (options.max_threads) instance.pinned.start_no_threads();
+    if (options.max_device_bytes)
+        for (budget &of_device : instance.device_memory)
+            of_device.set_limit(options.max_device_bytes);
+}
+
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
     staged_options given;
     cut_ring(options.staging_bytes ? options.staging_bytes : default_ring, given);
     instance.staging_processors = choose_processors(options);
     given.threads = options.staging_threads;
+    if (options.max_threads) given.max_threads = options.max_threads - instance.trace.wants_thread();
     given.processors = available_processors();
     const bool is_chosen_by_program = options.staging_numa == FERRY_NUMA_NODE || options.staging_cpu_count != 0;
     if (!is_chosen_by_program) given.processors_of_node = processors_of_node;
@@ -106,8 +115,10 @@ error trim_staging(ferry_instance &instance) noexcept {
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     const error failed = instance.staging.trim();
-    const error of_lanes = instance.lanes.trim(), of_blocks = instance.read_buffers.trim(0);
-    return failed ? failed : of_lanes ? of_lanes : of_blocks;
+    const error others[] = {instance.lanes.trim(), instance.read_buffers.trim(0), instance.tables.trim(0)};
+    const error *const first =
+        std::find_if(std::begin(others), std::end(others), [](const error &one) { return !!one; });
+    return failed || first == std::end(others) ? failed : *first;
 }
 
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept {
@@ -118,6 +129,28 @@ error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexc
     info.copies_in_flight = load.copies;
     info.staging_bytes = instance.staging.staging_bytes();
     info.bytes_in_flight = load.bytes;
+    return {};
+}
+
+error get_usage(ferry_instance &instance, ferry_usage &usage) noexcept {
+    if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
+    const own_memory &pinned = instance.pinned.own();
+    const engine_threads &threads = instance.staging.threads();
+    usage.threads = threads.count_all() + instance.trace.has_thread();
+    usage.pinned_bytes = pinned.all().used();
+    usage.staging_bytes = pinned.used(host_owner::staging);
+    usage.table_bytes = pinned.used(host_owner::tables);
+    usage.read_buffer_bytes = pinned.used(host_owner::read_buffers);
+    usage.link_bytes = pinned.used(host_owner::links);
+    usage.pinned_refused = pinned.all().refused();
+    for (const budget &of_device : instance.device_memory) {
+        usage.device_bytes += of_device.used();
+        usage.device_refused += of_device.refused();
+    }
+    usage.threads_refused = threads.temporary.refused();
+    ferry_deferred_info deferred = {};
+    instance.deferred.count(FERRY_DEVICE_UNKNOWN, deferred);
+    usage.deferred_bytes = deferred.bytes;
     return {};
 }
 

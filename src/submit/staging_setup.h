@@ -1,5 +1,5 @@
 // Sets up the resources of copies of pageable memory, apart from their kernel: threads and pinned memory, according to
-// the options.
+// the options. Also the budgets of the instance, and what it uses of them.
 #pragma once
 
 #include "ferry/ferry_devices.h"
@@ -7,7 +7,8 @@
 
 namespace ferry {
 
-// Called before the first copy, with valid options.
+// Both are called before the first copy, with valid options; the budgets first.
+void set_up_budgets(ferry_instance &instance, const ferry_options &options) noexcept;
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept;
 
 // Whether copies with these preferences may be staged. If so, the kind of host memory at either end is queried.
@@ -23,8 +24,9 @@ error prepare_staging(ferry_instance &instance, int device) noexcept;
 // the first copies pin blocks.
 void prepare_blocks(ferry_instance &instance) noexcept;
 
-// Releases staging buffers that no copy needs.
+// Releases staging buffers and other pinned memory of ferry that no copy needs.
 error trim_staging(ferry_instance &instance) noexcept;
 error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexcept;
+error get_usage(ferry_instance &instance, ferry_usage &usage) noexcept;
 
 } // namespace ferry

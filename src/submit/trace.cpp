@@ -68,7 +68,8 @@ error tracer::run(const traced_call &call, function_ref<error()> run) noexcept {
 
 bool tracer::start_thread() noexcept {
     if (thread_.is_started()) return true;
-    return thread_.start([](void *self) { static_cast<tracer *>(self)->look_for_ends(); }, this, traits_);
+    has_thread_ = thread_.start([](void *self) { static_cast<tracer *>(self)->look_for_ends(); }, this, traits_);
+    return has_thread_;
 }
 
 // The stream's context must be current. The end is not traced if the stream is being captured, or an event or memory is

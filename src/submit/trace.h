@@ -42,6 +42,9 @@ public:
         phases_ = options.trace_phases ? options.trace_phases : ~0U;
     }
     explicit operator bool() const noexcept { return call_ != nullptr; }
+    // Whether the program wants events that a thread must detect. The thread starts when the first such event is due.
+    bool wants_thread() const noexcept { return call_ && phases_ & FERRY_PHASE_DONE; }
+    bool has_thread() const noexcept { return has_thread_.load(std::memory_order_relaxed); }
 
     // Runs `run` and reports it to the program.
     [[gnu::cold, gnu::noinline]] error run(const traced_call &call, function_ref<error()> run) noexcept;
@@ -87,6 +90,7 @@ private:
     chain<watched> watched_, looked_at_, still_running_; // the thread moves calls from one chain to the next, and back
     thread_traits traits_{.name = "ferry-trace"};
     worker_thread thread_;
+    std::atomic<bool> has_thread_ = false;
     bool is_closing_ = false;
 };
 

@@ -116,7 +116,11 @@ NEXT(ferry_options, staging_cpus, staging_cpu_count, 160);
 NEXT(ferry_options, staging_cpu_count, trace_phases, 164);
 NEXT(ferry_options, trace_phases, trace, 168);
 NEXT(ferry_options, trace, trace_user, 176);
-LAST(ferry_options, trace_user, 184);
+NEXT(ferry_options, trace_user, max_pinned_bytes, 184);
+NEXT(ferry_options, max_pinned_bytes, max_device_bytes, 192);
+NEXT(ferry_options, max_device_bytes, max_threads, 200);
+NEXT(ferry_options, max_threads, reserved, 204);
+LAST(ferry_options, reserved, 208);
 
 FIRST(ferry_trace_event, struct_size);
 NEXT(ferry_trace_event, struct_size, kind, 4);
@@ -152,6 +156,20 @@ NEXT(ferry_staging_info, busy_threads, copies_in_flight, 12);
 NEXT(ferry_staging_info, copies_in_flight, staging_bytes, 16);
 NEXT(ferry_staging_info, staging_bytes, bytes_in_flight, 24);
 LAST(ferry_staging_info, bytes_in_flight, 32);
+
+FIRST(ferry_usage, struct_size);
+NEXT(ferry_usage, struct_size, threads, 4);
+NEXT(ferry_usage, threads, pinned_bytes, 8);
+NEXT(ferry_usage, pinned_bytes, staging_bytes, 16);
+NEXT(ferry_usage, staging_bytes, table_bytes, 24);
+NEXT(ferry_usage, table_bytes, read_buffer_bytes, 32);
+NEXT(ferry_usage, read_buffer_bytes, link_bytes, 40);
+NEXT(ferry_usage, link_bytes, device_bytes, 48);
+NEXT(ferry_usage, device_bytes, deferred_bytes, 56);
+NEXT(ferry_usage, deferred_bytes, pinned_refused, 64);
+NEXT(ferry_usage, pinned_refused, device_refused, 72);
+NEXT(ferry_usage, device_refused, threads_refused, 80);
+LAST(ferry_usage, threads_refused, 88);
 
 FIRST(ferry_deferred_info, struct_size);
 NEXT(ferry_deferred_info, struct_size, arrays, 4);

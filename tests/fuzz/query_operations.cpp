@@ -62,6 +62,8 @@ void query_the_rest(world &w) {
     auto memory = sized<ferry_device_memory_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_device_get_memory(ferry, 0, &memory, nullptr); }));
     w.expect(memory.free <= memory.total, "more memory is free than the device has");
+    auto usage = sized<ferry_usage>();
+    w.require(w.call(w.any_context(), [&] { return ferry_instance_get_usage(ferry, &usage, nullptr); }));
     auto staging = sized<ferry_staging_info>();
     w.require(w.call(w.any_context(), [&] { return ferry_staging_get_info(ferry, &staging, nullptr); }));
     w.expect(staging.threads <= w.run.setting.staging_threads, "more staging threads than requested");

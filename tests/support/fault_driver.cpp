@@ -126,7 +126,7 @@ void note_object(const object_call &call, const std::uint64_t *arguments, bool i
         return one.handle == handle && std::strcmp(one.kind, call.kind) == 0;
     };
     if (call.what == effect::creates_once && std::any_of(objects.begin(), objects.end(), is_known)) return;
-    if (call.what != effect::destroys) return objects.push_back({call.kind, handle, false});
+    if (call.what != effect::destroys) return objects.push_back({call.kind, handle, false, arguments[1]});
     // Of several references to one context, prefers a reference whose release has not failed.
     std::size_t found = objects.size();
     for (std::size_t i = 0; i < objects.size(); ++i) {

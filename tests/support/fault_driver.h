@@ -38,6 +38,7 @@ public:
         const char *kind;
         std::uint64_t handle; // the device, for a primary context
         bool destruction_failed;
+        std::uint64_t size; // of device memory, pinned memory and registrations, in bytes
     };
     std::vector<live_object> live_objects() const;
 

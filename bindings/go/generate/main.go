@@ -80,6 +80,7 @@ var structs = []struct {
 	{name: "ferry_pool_stats", goName: "PoolStats", read: true},
 	{name: "ferry_peer_info", goName: "PeerInfo", read: true},
 	{name: "ferry_staging_info", goName: "StagingInfo", read: true},
+	{name: "ferry_usage", goName: "Usage", read: true},
 	{name: "ferry_pool_desc", goName: "PoolDesc", passed: true},
 	{name: "ferry_pool_info", goName: "PoolInfo", read: true},
 	{name: "ferry_pool_attributes", goName: "PoolAttributes", read: true, passed: true},

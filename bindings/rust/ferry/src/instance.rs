@@ -267,6 +267,12 @@ impl Ferry {
         filled(|info, error| unsafe { sys::ferry_staging_get_info(self.as_raw(), info, error) })
     }
 
+    /// The memory and the threads that the instance uses for itself.
+    pub fn usage(&self) -> Result<sys::ferry_usage> {
+        // SAFETY: the struct has its size.
+        filled(|usage, error| unsafe { sys::ferry_instance_get_usage(self.as_raw(), usage, error) })
+    }
+
     /// Creates what the first staged copy of a device would wait for.
     pub fn prepare_staging(&self, device: i32) -> Result<()> {
         // SAFETY: takes only a number.

@@ -143,6 +143,15 @@ impl Options {
         self
     }
 
+    /// The maximum that the instance uses for itself: pinned memory and memory on each device, in bytes, and threads. 0:
+    /// no limit.
+    pub fn budgets(mut self, pinned_bytes: u64, device_bytes: u64, threads: u32) -> Options {
+        self.raw.max_pinned_bytes = pinned_bytes;
+        self.raw.max_device_bytes = device_bytes;
+        self.raw.max_threads = threads;
+        self
+    }
+
     /// The number of devices of the software driver, and the bytes of memory of each; 0: the default.
     pub fn software(mut self, devices: u32, memory: u64) -> Options {
         self.software.devices = devices;
