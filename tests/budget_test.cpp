@@ -265,6 +265,33 @@ TEST_F(budgets, of_pinned_memory_are_never_exceeded_and_no_copy_loses_bytes) {
     }
 }
 
+TEST_F(budgets, of_pinned_memory_that_are_used_up_leave_larger_read_buffers_to_short_copies) {
+    constexpr std::uint64_t limit = 256 * KiB;
+    reopen([&](ferry_options &options) { options.max_pinned_bytes = limit; });
+    const test_place to(place_kind::device, {.width = limit});
+    const bytes from = random_bytes(limit, 1);
+    const auto route_of = [&](std::uint64_t size) {
+        const ferry_copy_desc copy = line(to.address(), reinterpret_cast<std::uintptr_t>(from.data()), size);
+        ferry_ticket *ticket = nullptr;
+        auto info = sized<ferry_ticket_info>();
+        {
+            const gate held(stream); // on an idle stream, the driver's copy is faster
+            EXPECT_OK(ferry_copy_async(counted.get(), &copy, read_in_the_call, stream, &ticket, nullptr));
+        }
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        return info.route;
+    };
+    ASSERT_EQ(route_of(200 * KiB), FERRY_ROUTE_BUFFERED);
+    EXPECT_GE(usage().read_buffer_bytes, 200 * KiB);
+    EXPECT_EQ(usage().pinned_refused, 0u);
+    EXPECT_EQ(route_of(100 * KiB), FERRY_ROUTE_BUFFERED);
+    EXPECT_EQ(usage().pinned_refused, 1u);
+    const bytes found = to.read();
+    EXPECT_TRUE(std::equal(from.begin(), from.begin() + 200 * KiB, found.begin()));
+}
+
 TEST_F(budgets, hold_while_several_threads_copy_and_one_trims) {
     constexpr std::uint64_t limit = 1 * MiB;
     reopen([&](ferry_options &options) {
