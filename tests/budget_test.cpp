@@ -292,6 +292,14 @@ TEST_F(budgets, of_pinned_memory_that_are_used_up_leave_larger_read_buffers_to_s
     EXPECT_TRUE(std::equal(from.begin(), from.begin() + 200 * KiB, found.begin()));
 }
 
+TEST_F(budgets, of_pinned_memory_are_not_used_up_by_one_part) {
+    if (!has_kernels()) GTEST_SKIP() << "without staging buffers";
+    reopen([&](ferry_options &options) { options.max_pinned_bytes = 6 * MiB; });
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    EXPECT_GE(usage().staging_bytes, 2 * MiB);
+    EXPECT_GE(usage().read_buffer_bytes, 1 * MiB) << "staging buffers leave room";
+}
+
 TEST_F(budgets, hold_while_several_threads_copy_and_one_trims) {
     constexpr std::uint64_t limit = 1 * MiB;
     reopen([&](ferry_options &options) {
