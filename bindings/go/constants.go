@@ -261,7 +261,8 @@ const (
 	ObstacleSmall             Obstacle = 19 // too small to gain by it
 	ObstacleCaptured          Obstacle = 20 // the copy becomes part of a graph, where it is the driver's
 	ObstacleWaits             Obstacle = 21 // FERRY_COPY_NO_WAIT: the call would wait for work of a stream
-	ObstacleNotPrepared       Obstacle = 22 // the same: for first-use work, or until a resource is free
+	ObstacleNotPrepared       Obstacle = 22 // the same: for first-use work (see ferry_staging_prepare)
+	ObstacleBusy              Obstacle = 23 // the same: until other copies have completed; try again later
 )
 
 // Reason is one of the constants FERRY_REASON_*.
@@ -394,9 +395,9 @@ const (
 	FieldPeer            Field = 70
 	FieldTicket          Field = 71
 	FieldPrepared        Field = 72 // a prepared batch
-	FieldMaxPinnedBytes  Field = 70 // of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS
-	FieldMaxDeviceBytes  Field = 71
-	FieldMaxThreads      Field = 72
+	FieldMaxPinnedBytes  Field = 73 // of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS
+	FieldMaxDeviceBytes  Field = 74
+	FieldMaxThreads      Field = 75
 )
 
 // Item is one of the constants FERRY_ITEM_*.

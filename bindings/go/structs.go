@@ -219,6 +219,7 @@ type BatchExplanation struct {
 	MaxSMs         uint32     // the maximum number of SMs that a launch of `kernels` or `staged` keeps busy
 	Threads        uint32     // the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
 	StagingDelayNS uint64     // how late staged copies lately were, as far as it is in staged.predicted_ns
+	Blocks         Blocks     // FERRY_BLOCKS_*: the longest wait of a copy in the call. Broadcasts do not count
 	line           string
 }
 
@@ -233,6 +234,7 @@ func newBatchExplanation(c *C.ferry_batch_explanation) BatchExplanation {
 		MaxSMs:         uint32(c.max_sms),
 		Threads:        uint32(c.threads),
 		StagingDelayNS: uint64(c.staging_delay_ns),
+		Blocks:         Blocks(c.blocks),
 		line: text(func(buffer *C.char, size C.uint64_t) C.uint64_t {
 			return C.ferry_batch_explanation_format(c, buffer, size)
 		}),

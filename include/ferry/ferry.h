@@ -465,7 +465,7 @@ struct ferry_trace_event {
  *             rows: y, height, slice_height
  *             slices: z, depth, layer
  *             nanoseconds: *_ns
- *             count: count, copies, *_count
+ *             count: count, copies, *_count, *_refused
  *             index: index
  *             number: id, tag, value, limit, process
  *             handle: handle, os_handle
@@ -1106,10 +1106,10 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const f
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
  * would. The launch uses only the tag and the flag NO_WAIT of `options`; NULL means those that the batch was prepared
- * with. The other fields are checked but not used. A default stream is that of the current context, else of ferry's context for the device of
- * the batch. On a stream that is being captured the batch becomes part of the graph and must live as long as
- * the graph may run. In another context of the device, which does not see all memory of the first, the driver makes the
- * copies instead of kernels.
+ * with. The other fields are checked but not used. A default stream is that of the current context, else of ferry's
+ * context for the device of the batch. On a stream that is being captured the batch becomes part of the graph and must
+ * live as long as the graph may run. In another context of the device, which does not see all memory of the first, the
+ * driver makes the copies instead of kernels.
  *
  * NULL:          `options`, `ticket`.
  * Thread-safety: safe, but not beside ferry_prepared_set_addresses and ferry_prepared_destroy on the same batch.
@@ -1577,7 +1577,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_SOURCE_FILE 69
 #define FERRY_FIELD_PEER 70
 #define FERRY_FIELD_TICKET 71
-#define FERRY_FIELD_PREPARED 72 /* a prepared batch */
+#define FERRY_FIELD_PREPARED 72         /* a prepared batch */
 #define FERRY_FIELD_MAX_PINNED_BYTES 73 /* of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS */
 #define FERRY_FIELD_MAX_DEVICE_BYTES 74
 #define FERRY_FIELD_MAX_THREADS 75

@@ -491,8 +491,7 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
  * no copy or graph needs. Also releases the slots of relayed copies that are complete, and free blocks of the route
- * BUFFERED and of the tables of batches. The next copy pins it again.
- * Threads stay.
+ * BUFFERED and of the tables of batches. The next copy pins it again. Threads stay.
  *
  * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.
  * Errors:        the driver's own: memory that it does not take back stays in use.

@@ -235,7 +235,8 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
     if (options.staging_numa == FERRY_NUMA_NODE) {
         if (!is_node(options.staging_numa_node))
             return refuse_number(FERRY_FIELD_STAGING_NUMA_NODE, numbers::value, 0, options.staging_numa_node);
-        if (options.staging_cpus) return refuse_option(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STAGING_CPUS);
+        if (options.staging_cpus) // the node chooses the processors
+            return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::equal, 0, options.staging_cpu_count);
     }
     constexpr std::uint64_t min_bytes = min_slot, max_bytes = std::uint64_t{1} << 30;
     if (options.staging_bytes && options.staging_bytes < min_bytes)

@@ -223,7 +223,8 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
 
 error set_addresses(ferry_prepared &prepared, const piece_list &given, std::uint64_t count, CUstream stream,
                     std::uint64_t &bad_index) noexcept {
-    if (!prepared.options.is_updatable) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (!prepared.options.is_updatable) // the flags that the batch was prepared with
+        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_FLAGS, numbers::equal, FERRY_COPY_UPDATABLE, 0);
     if (count != prepared.pieces.size())
         return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_PIECES, FERRY_FIELD_COUNT, numbers::equal,
                       prepared.pieces.size(), count);

@@ -56,7 +56,7 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
 }
 
 error step_walker::check(shape &refused) noexcept {
-    const bool is_captured = of_.site.is_captured, no_wait = of_.site.no_wait;
+    const bool is_captured = of_.site.is_captured, no_wait = of_.site.no_wait && !is_captured;
     const bool may_be_refused = is_captured || no_wait || of_.request.preferences.may_be_refused();
     const bool are_many = of_.request.pieces.size() + of_.request.boxes.size() > 1;
     // Copies of pageable memory that are not staged together may use up what the copies after them need.

@@ -360,7 +360,24 @@ NEXT(ferry_batch_explanation, staged, broadcasts, 136);
 NEXT(ferry_batch_explanation, broadcasts, max_sms, 168);
 NEXT(ferry_batch_explanation, max_sms, threads, 172);
 NEXT(ferry_batch_explanation, threads, staging_delay_ns, 176);
-LAST(ferry_batch_explanation, staging_delay_ns, 184);
+NEXT(ferry_batch_explanation, staging_delay_ns, blocks, 184);
+NEXT(ferry_batch_explanation, blocks, reserved, 188);
+LAST(ferry_batch_explanation, reserved, 192);
+
+FIRST(ferry_route_counters, copies);
+NEXT(ferry_route_counters, copies, bytes, 8);
+NEXT(ferry_route_counters, bytes, waited_ns, 16);
+LAST(ferry_route_counters, waited_ns, 24);
+
+FIRST(ferry_device_counters, struct_size);
+NEXT(ferry_device_counters, struct_size, reserved, 4);
+NEXT(ferry_device_counters, reserved, driver, 8);
+NEXT(ferry_device_counters, driver, kernel, 32);
+NEXT(ferry_device_counters, kernel, staged, 56);
+NEXT(ferry_device_counters, staged, buffered, 80);
+NEXT(ferry_device_counters, buffered, relayed, 104);
+NEXT(ferry_device_counters, relayed, multilink, 128);
+LAST(ferry_device_counters, multilink, 152);
 
 FIRST(ferry_host_options, struct_size);
 NEXT(ferry_host_options, struct_size, flags, 4);

@@ -27,10 +27,11 @@ public:
     held_graph &made() { return made_; }
 
 private:
-    // A copy that cannot be captured has its own status. A route may be forced, and kernels may be missing.
+    // A copy that cannot be captured has its own status. A route may be forced, kernels may be missing,
+    // and staging may not be prepared for a call that must not wait.
     bool went_well(std::int32_t status, const ferry_error_info &error, bool may_lack_a_kernel) {
         if (status == 0) return true;
-        if (status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE ||
+        if (status == FERRY_ERROR_CAPTURE || status == FERRY_ERROR_ROUTE || status == FERRY_ERROR_WOULD_BLOCK ||
             (may_lack_a_kernel && status == FERRY_ERROR_UNSUPPORTED))
             return false;
         is_broken_ = status < FERRY_STATUS_DRIVER_BASE;
