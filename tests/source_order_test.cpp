@@ -347,7 +347,28 @@ TEST_F(source_order, memory_of_host_pools_is_read_in_stream_order) {
     EXPECT_NE(explain(copy).reason, FERRY_REASON_SOURCE_ORDER);
 }
 
-// The last test, because it has effect until the process ends: ferry does not know when such a graph is destroyed.
+// The last two tests, because they have effect until the process ends: ferry does not know when such a graph is destroyed.
+// A stream that synchronises with the legacy stream follows the graph, although nothing was enqueued on it.
+TEST_F(source_order, what_a_graph_on_the_legacy_stream_writes_is_read_by_a_copy_on_a_blocking_stream) {
+    constexpr std::uint64_t size = 16 * KiB;
+    const origin from;
+    const device_memory target(size);
+    bytes between(size);
+    captured_graph graph(stream);
+    ASSERT_OK(raw().cuLaunchHostFunc(
+        stream, [](void *) { std::this_thread::sleep_for(std::chrono::milliseconds(50)); }, nullptr));
+    ASSERT_OK(ferry_copy_async(counted.get(), copy_back(between.data(), from.device, size), by_driver, stream, nullptr,
+                               nullptr));
+    graph.end();
+    ASSERT_OK(raw().cuGraphLaunch(graph.executable, CU_STREAM_LEGACY));
+    ASSERT_OK(ferry_copy_async(counted.get(), copy_of(target, between.data(), size), by_driver, CU_STREAM_PER_THREAD,
+                               nullptr, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    EXPECT_OK(raw().cuStreamSynchronize(CU_STREAM_LEGACY));
+    const bytes arrived = read_back(target, size);
+    EXPECT_EQ(std::memcmp(arrived.data(), from.data.data(), size), 0);
+}
+
 TEST_F(source_order, once_the_driver_s_copies_to_pageable_memory_are_captured_all_sources_are_read_in_stream_order) {
     constexpr std::uint64_t size = 16 * KiB;
     const origin from;

@@ -239,7 +239,7 @@ func TestEveryCallHasTheDetailsOfItsError(t *testing.T) {
 	_, deviceErr := f.Device(99)
 	_, profileErr := f.Profile(99)
 	for name, err := range map[string]error{"Device": deviceErr, "Profile": profileErr, "Synchronize": f.Synchronize(99),
-		"EnablePeer": f.EnablePeer(0, 99), "TrimDeferred": f.TrimDeferred(99, 0)} {
+		"EnablePeer": f.EnablePeer(99, 0), "TrimDeferred": f.TrimDeferred(99, 0)} {
 		var e *Error
 		if !errors.As(err, &e) || e.Status != ErrorDevice || e.Field != FieldDevice || e.Value != 99 ||
 			e.Limit != uint64(report.DeviceCount) || e.Numbers != NumbersCount {

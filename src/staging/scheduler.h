@@ -36,7 +36,7 @@ public:
         own_.fetch_sub(count, std::memory_order_relaxed);
         of_all_.fetch_sub(count, std::memory_order_relaxed);
     }
-    static bool are_any() noexcept { return of_all() != 0; }
+    static bool are_any() noexcept { return of_all() != 0 || are_untracked(); }
     static std::uint64_t of_all() noexcept { return of_all_.load(std::memory_order_relaxed); }
     // For copies by the driver in graphs that write pageable memory: their end is not known, so they count forever.
     static void note_untracked() noexcept { are_untracked_.store(true, std::memory_order_relaxed); }

@@ -48,15 +48,26 @@ bool may_wait(const copy_step &step) noexcept {
     return step.call.form == copy_form::synchronous || is_pageable(step.shape);
 }
 
+// The facts for the first part of a copy that runs in parts. A call that must not wait is checked before its first part,
+// with the facts for the parts after it.
+error look_at_parts(ferry_instance &instance, const copy_step &whole, const copy_site &site,
+                    call_facts &call) noexcept {
+    if (error failed = look_at_stream(instance, whole.shape, site.stream, call)) return failed;
+    if (call.preferences.no_wait) call.is_stream_idle = call.has_command_room = false;
+    return {};
+}
+
+// Changes the facts for the parts after `part`.
+void pass_part(const copy_step &part, call_facts &call) noexcept {
+    call.is_source_final |= part.plan.wait_before;
+    call.is_stream_idle = false;
+}
+
 // Runs the parts one after another, each with its own route. If a part fails, the parts before it stay enqueued.
 [[gnu::cold, gnu::noinline]] error run_in_parts(ferry_instance &instance, const copy_step &whole,
                                                 const copy_site &site) noexcept {
     call_facts call = whole.call;
-    if (error failed = look_at_stream(instance, whole.shape, site.stream, call)) return failed;
-    if (call.preferences.no_wait) { // after the first part
-        call.is_stream_idle = false;
-        call.has_command_room = false;
-    }
+    if (error failed = look_at_parts(instance, whole, site, call)) return failed;
     if (call.is_captured || call.preferences.no_wait) {
         const auto check = [&](const copy_step &part) noexcept { return check_step(instance, part, site); };
         if (error failed = for_each_part_step(instance, whole.shape, call, site, check)) return failed;
@@ -69,8 +80,7 @@ bool may_wait(const copy_step &step) noexcept {
         if (has_begun && lacks_memory(failed) && part.plan.route != route_kind::driver)
             failed = run_step(instance, by_driver(part), site);
         has_begun = true;
-        call.is_source_final |= part.plan.wait_before;
-        call.is_stream_idle = false; // because of the previous part
+        pass_part(part, call);
         return failed;
     });
 }
@@ -159,8 +169,12 @@ error for_each_step(ferry_instance &instance, const copy_step &whole, const copy
                               : whole.plan.route == route_kind::staged && is_in_parts(instance, whole.shape);
     if (!in_parts) return then(whole);
     call_facts call = whole.call;
-    if (error failed = look_at_stream(instance, whole.shape, site.stream, call)) return failed;
-    return for_each_part_step(instance, whole.shape, call, site, then);
+    if (error failed = look_at_parts(instance, whole, site, call)) return failed;
+    return for_each_part_step(instance, whole.shape, call, site, [&](const copy_step &part) noexcept {
+        const error failed = then(part);
+        pass_part(part, call);
+        return failed;
+    });
 }
 
 } // namespace ferry

@@ -858,7 +858,7 @@ def test_errors_tell_side_and_field(gpu):
 
 def test_every_call_has_the_details_of_its_error(gpu):
     for call in (lambda: gpu.synchronize(99), lambda: gpu.save_profile(99), lambda: gpu.prepare_staging(99),
-                 lambda: gpu.enable_peer(0, 99)):
+                 lambda: gpu.enable_peer(99, 0)):
         with pytest.raises(ferry.Error) as raised:
             call()
         why = raised.value

@@ -273,6 +273,12 @@ impl Ferry {
         filled(|usage, error| unsafe { sys::ferry_instance_get_usage(self.as_raw(), usage, error) })
     }
 
+    /// What each route has copied on a device.
+    pub fn device_counters(&self, device: i32) -> Result<sys::ferry_device_counters> {
+        // SAFETY: the struct has its size.
+        filled(|counters, error| unsafe { sys::ferry_device_get_counters(self.as_raw(), device, counters, error) })
+    }
+
     /// Creates what the first staged copy of a device would wait for.
     pub fn prepare_staging(&self, device: i32) -> Result<()> {
         // SAFETY: takes only a number.

@@ -70,7 +70,7 @@ fn every_call_has_the_details_of_its_error() {
         ferry.device(99).err(),
         ferry.save_profile(99).err(),
         ferry.synchronize(99).err(),
-        ferry.enable_peer(0, 99).err(),
+        ferry.enable_peer(99, 0).err(),
         ferry.trim_deferred(Some(99), 0).err(),
     ] {
         let error = error.unwrap();
