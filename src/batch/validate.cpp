@@ -1,7 +1,10 @@
 // Validates the copies of a batch one by one, first alone and then against the memory, and turns each into pieces or a
 // box of the request.
+#include <algorithm>
+
 #include "batch/box_validator.h"
 #include "batch/line_validator.h"
+#include "routes/ends.h"
 
 namespace ferry {
 

@@ -1,5 +1,7 @@
 #include "memory/arrays.h"
 
+#include <initializer_list>
+
 #include "base/checked.h"
 #include "base/rounding.h"
 #include "driver/formats.h"

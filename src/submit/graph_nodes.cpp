@@ -1,4 +1,5 @@
 // Makes a copy a node of a graph: the pipeline of a copy under capture, with the driver's call as the only route.
+#include "copy/split.h"
 #include "routes/driver.h"
 #include "submit/copy.h"
 #include "submit/run_step.h"

@@ -69,8 +69,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size
     } else {
         expect(is_one_of(status, {FERRY_ERROR_PROFILE, FERRY_ERROR_INVALID_ARGUMENT}),
                "unexpected status for a bad profile");
-        expect(status != FERRY_ERROR_PROFILE || is_one_of(error.field, {FERRY_FIELD_VERSION, FERRY_FIELD_DEVICE,
-                                                                        FERRY_FIELD_DRIVER, FERRY_FIELD_LINE}),
+        expect(status != FERRY_ERROR_PROFILE ||
+                   is_one_of(error.field, {FERRY_FIELD_VERSION, FERRY_FIELD_DEVICE, FERRY_FIELD_DRIVER,
+                                           FERRY_FIELD_LINE, FERRY_FIELD_SIZE}),
                "the error info does not name the fault of a profile");
         expect(save() == before, "a refused profile changed the profile in use");
     }
