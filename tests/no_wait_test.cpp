@@ -274,10 +274,19 @@ TEST_F(full_queues, no_block_is_free_into_which_the_caller_reads) {
 
 // ---- Batches
 
-class no_wait_batches : public no_wait_calls {
-protected:
+// Not inside the class: Clang takes it for complete only behind that.
+struct memory_of_batches {
     static constexpr std::uint64_t size = 8 * KiB;
     static constexpr int count = 6;
+    bytes host = random_bytes(count * size, 5);
+    pinned_memory pinned{count * size};
+    device_memory there{2 * count * size};
+};
+
+class no_wait_batches : public no_wait_calls {
+protected:
+    static constexpr std::uint64_t size = memory_of_batches::size;
+    static constexpr int count = memory_of_batches::count;
     void SetUp() override {
         no_wait_calls::SetUp();
         if (IsSkipped()) return;
@@ -303,12 +312,7 @@ protected:
         for (std::uint64_t i = 0; i < count; ++i)
             EXPECT_EQ(std::memcmp(found.data() + 2 * i * size, memory->host.data() + i * size, size) == 0, is_copied);
     }
-    struct all {
-        bytes host = random_bytes(count * size, 5);
-        pinned_memory pinned{count * size};
-        device_memory there{2 * count * size};
-    };
-    std::optional<all> memory;
+    std::optional<memory_of_batches> memory;
     piece_batch pageable, mixed;
 };
 
