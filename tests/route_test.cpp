@@ -464,6 +464,26 @@ TEST_F(routes, counters_add_up_what_each_route_has_copied) {
                    FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
 }
 
+TEST_F(routes, a_fill_that_cannot_be_counted_succeeds) {
+    if (device_count() < 2) GTEST_SKIP() << "with one device, no query is needed";
+    const test_context other; // of the program, so its device must be queried
+    const made_current scope(other);
+    const test_stream there;
+    const device_memory memory(64);
+    ferry_fill_desc fill = {};
+    fill.destination.kind = FERRY_KIND_DEVICE;
+    fill.destination.address = memory;
+    fill.width = 64;
+    fill.pattern_size = 1;
+    fill.pattern[0] = 7;
+    driver.fail("cuCtxGetDevice", CUDA_ERROR_UNKNOWN, 1, true);
+    EXPECT_OK(ferry_fill_async(counted.get(), &fill, nullptr, there, nullptr, nullptr));
+    EXPECT_GT(driver.injected(), 0);
+    driver.heal();
+    EXPECT_OK(raw().cuStreamSynchronize(there));
+    EXPECT_TRUE(read_back(memory, 64) == bytes(64, std::byte{7}));
+}
+
 TEST_F(routes, counters_lose_nothing_when_threads_copy_at_the_same_time) {
     constexpr int threads = 4, copies = 200;
     const pinned_memory pinned(4096);

@@ -145,10 +145,11 @@ error run(const fill_request &request, fill_step &step, CUcontext context) noexc
     const bool waits = request.form == copy_form::synchronous;
     const std::uint64_t begin_ns = waits ? clock_ns() : 0;
     const error passed = waits ? wait_for_legacy_stream(instance.cu) : ok;
+    const std::uint64_t waited_ns = waits ? clock_ns() - begin_ns : 0;
     int device = 0;
-    if (error unknown = instance.contexts.device_of_current(context, device)) return unknown;
-    instance.counters.add(device, plan.route, request.stream, 1, shape.width * shape.height * shape.depth,
-                          waits ? clock_ns() - begin_ns : 0);
+    if (!instance.contexts.device_of_current(context, device))
+        instance.counters.add(device, plan.route, request.stream, 1, shape.width * shape.height * shape.depth,
+                              waited_ns);
     return passed;
 }
 
