@@ -230,7 +230,7 @@ TEST_F(no_wait_calls, fills_need_no_preparation_unless_a_kernel_makes_them) {
         quickly(&again, [&] { return ferry_fill_async(counted.get(), &fill, no_wait, stream, nullptr, nullptr); }));
 }
 
-// ---- Full queues of ferry's own
+// ---- Full queues of ferry
 
 // Enqueues copies behind a gate until one is refused. All that were accepted arrive, and then there is room again.
 class full_queues : public no_wait_calls {
@@ -270,6 +270,21 @@ TEST_F(full_queues, no_record_of_a_staged_copy_is_free) { fill_up(4 * KiB, no_wa
 TEST_F(full_queues, no_slot_is_free_for_copies_without_a_kernel) { fill_up(2 * MiB, no_wait | no_kernels, 40); }
 TEST_F(full_queues, no_block_is_free_into_which_the_caller_reads) {
     fill_up(512 * KiB, no_wait | read_in_the_call, 100);
+}
+
+TEST_F(full_queues, a_second_preparation_pins_nothing_while_blocks_are_in_use) {
+    prepare();
+    const bytes from(MiB);
+    const device_memory there(MiB);
+    const ferry_copy_desc copy = line(there, at(from.data()), MiB);
+    gate held(stream);
+    while (ferry_copy_async(counted.get(), &copy, no_wait | read_in_the_call, stream, nullptr, &error) ==
+           FERRY_SUCCESS) {
+    }
+    EXPECT_EQ(last_obstacle(), FERRY_OBSTACLE_BUSY);
+    driver.reset_counts();
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    EXPECT_EQ(driver.calls("cuMemHostAlloc") + driver.calls("cuMemHostRegister"), 0);
 }
 
 // ---- Batches

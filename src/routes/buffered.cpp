@@ -62,7 +62,7 @@ const route buffered_route = {
         [](machine &machine, const shape &shape, plan_facts &facts) noexcept {
             if (!is_readable(machine, shape.source.span)) return obstacle::pageable;
             if (!facts.call.preferences.no_wait || machine.read_buffers.has_block(shape.bytes())) return obstacle::none;
-            return machine.are_blocks_ready ? obstacle::busy : obstacle::not_prepared;
+            return machine.are_blocks_ready() ? obstacle::busy : obstacle::not_prepared;
         },
     .call_name = [](const copy_step &step) noexcept { return driver_call_name(step.plan, step.call.form); },
 };

@@ -79,7 +79,9 @@ struct machine : opened_driver, machine_settings {
     staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};
     lane_set lanes{cu, contexts, pinned, devices, allocator};
     link_helpers links{cu, contexts, kernels, pinned, devices, lanes, device_memory, allocator};
-    std::atomic<bool> are_blocks_ready = false; // of read_buffers
+    // Of read_buffers: contexts.changes() + 1 when its first blocks were pinned. They are not used after a change.
+    std::atomic<std::uint64_t> blocks_pinned_at = 0;
+    bool are_blocks_ready() const noexcept { return blocks_pinned_at == contexts.changes() + 1; }
     std::atomic<bool> is_staging_ready[device_contexts::max_devices] = {};
     ferry::fork_mark fork_mark;
 };

@@ -76,6 +76,8 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
 }
 
 void prepare_blocks(ferry_instance &instance) noexcept {
+    if (instance.are_blocks_ready()) return; // blocks that are in use must not make the pool grow
+    const std::uint64_t pinned_at = instance.contexts.changes() + 1;
     constexpr std::uint64_t KiB = 1024;
     constexpr struct {
         std::uint64_t size;
@@ -89,7 +91,7 @@ void prepare_blocks(ferry_instance &instance) noexcept {
             failed = instance.read_buffers.allocate(size, *next++);
     for (void *const block : blocks)
         if (block) static_cast<void>(instance.read_buffers.free(block));
-    if (!failed) instance.are_blocks_ready = true;
+    if (!failed) instance.blocks_pinned_at = pinned_at;
 }
 
 error prepare_staging(ferry_instance &instance, int device) noexcept {
@@ -111,7 +113,7 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
 
 error trim_staging(ferry_instance &instance) noexcept {
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
-    instance.are_blocks_ready = false;
+    instance.blocks_pinned_at = 0;
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     const error failed = instance.staging.trim();
