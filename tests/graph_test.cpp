@@ -273,6 +273,7 @@ TEST_F(graphs, options_that_no_node_has_are_refused) {
     ferry_error_info error = refuse(copy, FERRY_ERROR_UNSUPPORTED, &options);
     expect_field(error, FERRY_SIDE_OPTIONS, FERRY_FIELD_ROUTE);
     EXPECT_EQ(static_cast<std::uint64_t>(FERRY_ROUTE_KERNEL), error.value);
+    EXPECT_EQ(describe(error), "options.route: 2, must be one of 0, 1 (FERRY_ERROR_UNSUPPORTED)");
     expect_field(refuse(fill_of(device(to->address), 1, 64), FERRY_ERROR_UNSUPPORTED, &options), FERRY_SIDE_OPTIONS,
                  FERRY_FIELD_ROUTE);
     options.route = FERRY_ROUTE_DRIVER;

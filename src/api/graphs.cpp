@@ -24,8 +24,9 @@ error set_graph_node(ferry_instance &instance, const Desc &desc, const ferry_cop
     call_options options;
     if (error failed = choose_options(instance, given, options)) return failed;
     const route_kind forced = options.preferences.forced;
+    constexpr std::uint64_t routes_of_nodes = 1 << FERRY_ROUTE_AUTO | 1 << FERRY_ROUTE_DRIVER;
     if (forced != route_kind::none && forced != route_kind::driver)
-        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_ROUTE, numbers::value, 0,
+        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_ROUTE, numbers::one_of, routes_of_nodes,
                              static_cast<std::uint64_t>(forced));
     return noted(instance, become_node(instance, desc, options.preferences, target));
 }
