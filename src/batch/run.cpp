@@ -23,6 +23,8 @@ private:
     error run_batch_call(const batch_step &step) noexcept;
     error run_staged(const batch_step *first) noexcept;
 
+    bool has_several_copies() const noexcept { return of_.request.pieces.size() + of_.request.boxes.size() > 1; }
+    // For the counters and the program's trace.
     error noted(const error &failed, const batch_step &step, route_kind route) const noexcept {
         if (failed) return failed;
         of_.instance.counters.add(of_.request.context_device, route, of_.site.stream, step.copies, step.bytes);
@@ -58,7 +60,7 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
 error step_walker::check(shape &refused) noexcept {
     const bool is_captured = of_.site.is_captured, no_wait = of_.site.no_wait && !is_captured;
     const bool may_be_refused = is_captured || no_wait || of_.request.preferences.may_be_refused();
-    const bool are_many = of_.request.pieces.size() + of_.request.boxes.size() > 1;
+    const bool are_many = has_several_copies();
     // Copies of pageable memory that are not staged together may use up what the copies after them need.
     const bool is_prepared = of_.instance.is_staging_ready[of_.request.context_device];
     const error refused_together = refuse_route(is_prepared ? obstacle::waits : obstacle::not_prepared);
@@ -86,7 +88,7 @@ error step_walker::check(shape &refused) noexcept {
 }
 
 error step_walker::find_longest_wait(blocking &longest) noexcept {
-    const bool are_many = of_.request.pieces.size() + of_.request.boxes.size() > 1;
+    const bool are_many = has_several_copies();
     const auto note = [&](blocking wait) noexcept { longest = std::max(longest, wait); };
     const auto of_call = [&](const single_call &one) noexcept -> error {
         blocking wait = blocking::no;

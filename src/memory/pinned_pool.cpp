@@ -47,15 +47,14 @@ error pinned_pool::find_or_grow(int block_class, bool may_grow, pool_lock &held,
         slabs_.make_ready(*found);
     }
     if ((found = slabs_.take_ready(block_class))) return {};
-    if (!may_grow) {
-        waits_.collect(held);
-        return (found = slabs_.take_ready_or_larger(block_class)) ? ok : at_limit;
+    error failed = at_limit;
+    if (may_grow) {
+        if (error no_room = make_room(block_class, held, found)) return no_room;
+        if (found) return {};
+        failed = slabs_.grow(block_class, held, found);
+        if (failed.status != FERRY_ERROR_LIMIT) return failed;
     }
-    if (error failed = make_room(block_class, held, found)) return failed;
-    if (found) return {};
-    const error failed = slabs_.grow(block_class, held, found);
-    if (failed.status != FERRY_ERROR_LIMIT) return failed;
-    waits_.collect(held); // a budget of the instance refuses the growth. A release would wait for the device
+    waits_.collect(held); // without growth, or if a budget of the instance refuses it: a release would wait
     return (found = slabs_.take_ready_or_larger(block_class)) ? ok : failed;
 }
 

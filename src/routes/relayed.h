@@ -34,8 +34,8 @@ struct relay_site {
     bool may_make = true; // lanes and slots, which takes milliseconds; otherwise FERRY_ERROR_WOULD_BLOCK is returned
 };
 
-// Enqueues the copy. The caller's stream is ordered before and after all of it. If it returns FERRY_ERROR_LIMIT or runs
-// out of memory, nothing was enqueued, because no lane or slot was free. After any other failure, the stream is ordered
+// Enqueues the copy. The caller's stream is ordered before and after all of it. If it returns
+// FERRY_ERROR_LIMIT or _WOULD_BLOCK, or runs out of memory, nothing was enqueued, because no lane or slot was free. After any other failure, the stream is ordered
 // after the part that was enqueued.
 error run_relay(const driver_table &cu, lane_set &lanes, const shape &shape, const relay_site &site) noexcept;
 
