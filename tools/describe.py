@@ -4,8 +4,9 @@
 Writes DESCRIPTION (JSON) with all constants, structs, callbacks and functions, and what the headers' comments say about
 each. Writes DECLARATIONS, the headers without comments and directives, for parsers such as cffi and LuaJIT.
 docs/languages.md explains both. Without these two files, the script prints the description. The generators of the
-bindings import `describe` instead. Information that the comments lack, such as the owner of a new handle, is an error. Both files also contain the constants and structs of ferry_software.h. The functions
-of ferry_software.h belong to another library.
+bindings import `describe` instead. Information that the comments lack, such as the owner of a new handle, is an error.
+Both files also contain the constants and structs of ferry_software.h. The functions of ferry_software.h belong to
+another library.
 
 The script reads the C that the headers consist of: macros with numbers, structs of scalars, arrays, pointers and other
 structs, and functions. It fails on anything else. tests/abi/description.py compares the description with a C compiler.
