@@ -95,13 +95,18 @@ void expect_inside(ferry_instance *ferry, std::uint64_t address, std::uint64_t s
            "a handle was imported that reaches beyond its memory");
 }
 
-ferry_ipc_handle forge(input &from, const exported &given) {
+const exported &given() {
+    static const exported all;
+    return all;
+}
+
+ferry_ipc_handle forge(input &from, const exported &all) {
     ferry_ipc_handle handle = {};
     if (from.one_in(8)) {
         from.take_bytes(&handle, sizeof handle);
         return handle;
     }
-    handle = from.of(given.good);
+    handle = from.of(all.good);
     const bool has_a_right_checksum = !from.one_in(4);
     for (std::uint64_t edits = from.up_to(6); edits; --edits) {
         // Mostly at the start of fields, which are at multiples of 4.
@@ -127,9 +132,16 @@ ferry_ipc_handle forge(input &from, const exported &given) {
 } // namespace
 } // namespace ferry::fuzzing
 
+// Exports before libFuzzer starts its thread. The address sanitizer's allocator could be locked in the child of a
+// process with several threads.
+extern "C" int LLVMFuzzerInitialize(int *, char ***) {
+    ferry::fuzzing::given();
+    return 0;
+}
+
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t *data, std::size_t size) {
     using namespace ferry::fuzzing;
-    static const exported given;
+    const exported &given = ferry::fuzzing::given();
     input from(data, size);
     const ferry_ipc_handle handle = forge(from, given);
     ferry_ipc_info info = {};
