@@ -17,6 +17,7 @@
 #include <thread>
 #include <vector>
 
+#include "ferry/ferry_file.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
@@ -253,6 +254,9 @@ const row rows[] = {
              return ferry_array_desc_get_footprint(&scene::image, 0, 0, 0, nullptr, nullptr, &bytes, nullptr);
          };
      }},
+    {"ferry_place_file", [](scene &) -> call { return [] { return ferry_place_file(nullptr, nullptr, 0), done; }; }},
+    {"ferry_place_file_pitched",
+     [](scene &) -> call { return [] { return ferry_place_file_pitched(nullptr, nullptr, 0, 0, 0), done; }; }},
     {"ferry_place_host", [](scene &) -> call { return [] { return ferry_place_host(nullptr, nullptr), done; }; }},
     {"ferry_place_host_pitched",
      [](scene &) -> call { return [] { return ferry_place_host_pitched(nullptr, nullptr, 0, 0), done; }; }},
@@ -983,6 +987,8 @@ const row waiting_rows[] = {
 
 // The functions without a row, and why.
 constexpr const char *left_out[] = {
+    // They wait for the system's files, and make no driver call.
+    "ferry_file_open", "ferry_file_open_descriptor", "ferry_file_close", "ferry_file_get_info",
     // They open, close or measure, which takes seconds or ends what the other rows use.
     "ferry_open", "ferry_close", "ferry_context_destroy", "ferry_context_release_primary", "ferry_device_calibrate",
     "ferry_peer_calibrate", "ferry_staging_prepare", "ferry_staging_trim",

@@ -261,8 +261,6 @@ TEST_F(piece_lists, every_wrong_field_is_named_with_its_value_and_limit) {
          4097, 56, [](list &each) { each.struct_size = 4097; }},
         {"a reserved field", FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED, FERRY_NUMBERS_VALUE, 7, 0,
          [](list &each) { each.reserved = 7; }},
-        {"a file", FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_SOURCE_FILE, FERRY_NUMBERS_VALUE, 64, 0,
-         [](list &each) { each.source_file = reinterpret_cast<ferry_file *>(64); }},
         {"no destinations", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_DESTINATIONS, FERRY_NUMBERS_VALUE, 0, 0,
          [](list &each) { each.destinations = nullptr; }, true},
         {"no sources", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOURCES, FERRY_NUMBERS_VALUE, 0, 0,

@@ -147,7 +147,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
 #define FERRY_KIND_PINNED 4 /* not implemented: `address` is host memory, and the program knows that it is pinned */
-#define FERRY_KIND_FILE 5   /* not implemented: `file` is an open file, and `address` is the offset of a byte in it */
+#define FERRY_KIND_FILE 5   /* `file` is an open file, and `address` is the offset of a byte in it: see ferry_file.h */
 
 /* For kind DEVICE ferry queries the driver. For kind ARRAY it is the device on which the instance made the array; for
  * other arrays, it is the device of the stream or of the other place. */
@@ -165,7 +165,8 @@ FERRY_API void ferry_close(ferry_instance *instance);
  * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
  *               the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
  *               device of any other array is not checked, because the driver does not report it.
- * file          Must be NULL for all kinds but FILE. Kinds PINNED and FILE are FERRY_ERROR_UNSUPPORTED in this version.
+ * file          Of ferry_file_open. Must be NULL for all kinds but FILE. Kind PINNED is FERRY_ERROR_UNSUPPORTED in this
+ *               version.
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
  *
@@ -238,9 +239,10 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * Blocking:      stream. The call returns when the copy is complete.
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
  *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED for
- *                kinds PINNED and FILE, and from one 2D layer or face to another of the same array, which the driver
- *                gets wrong; _ROUTE if the forced route cannot make the copy. If ferry splits a copy because its host
- *                memory was registered in pieces, and the driver refuses one part, the parts before it were copied.
+ *                kind PINNED, for a file if the other end is no memory of a device, and from one 2D layer or face to
+ *                another of the same array, which the driver gets wrong; _ROUTE if the forced route cannot make the
+ *                copy; _HANDLE and _FILE for files (see ferry_file.h). If ferry splits a copy because its host memory
+ *                was registered in pieces, and the driver refuses one part, the parts before it were copied.
  *                Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for
  *                routes that cannot be forced. The driver's own errors may also report earlier asynchronous work that
  *                failed.
@@ -495,7 +497,8 @@ struct ferry_trace_event {
  *             none: ferry's internal locks, for a short time. The call makes no driver call, except for queries of
  *               streams, events, addresses and contexts. These queries return while another thread frees memory.
  *             driver_lock: a lock of the driver. Another thread holds this lock while its own driver call runs, for
- *               example until a free has waited for the device. The call does not wait for work of the GPU.
+ *               example until a free has waited for the device. The call does not wait for work of the GPU. Functions
+ *               that open, close or measure a file also have this class: they wait for the file system.
  *             first_use: like driver_lock, but the first call in an instance or a context also creates a context, loads
  *               kernels, starts threads or pins memory. This takes milliseconds, and the driver may wait for running
  *               work of the device. ferry_staging_prepare and ferry_options.kernels do this work in advance.
@@ -600,6 +603,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_DATA_LOST (-36)   /* the driver reports peer access, but the probe lost data */
 #define FERRY_ERROR_NOT_READY (-37)   /* the time-out of a wait is over, and the work has not ended */
 #define FERRY_ERROR_WOULD_BLOCK (-38) /* FERRY_COPY_NO_WAIT: the call would wait, and has done nothing */
+#define FERRY_ERROR_FILE (-39)        /* the system could not open, read or write the file, or the file has ended */
 
 /* The status of the driver's CUresult r is FERRY_STATUS_DRIVER_BASE - r, and r is FERRY_STATUS_DRIVER_BASE - status. */
 #define FERRY_STATUS_DRIVER_BASE (-1000)
@@ -836,6 +840,9 @@ typedef struct ferry_ticket_info {
     uint64_t bytes_done;  /* bytes that have arrived. Before the end, only single staged copies have a number */
     uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
+    uint64_t file_offset; /* bytes before the first that was not transferred, if status is FERRY_ERROR_FILE; else 0 */
+    int32_t file_error;   /* the system's error number, or FERRY_FILE_ENDED, if status is FERRY_ERROR_FILE; else 0 */
+    int32_t reserved;     /* 0 */
 } ferry_ticket_info;
 
 /*
@@ -1016,7 +1023,7 @@ typedef struct ferry_piece_list {
     const uint64_t *sources;      /* `count` elements, at intervals of `stride` bytes */
     const uint64_t *sizes;        /* `count` elements, at intervals of `stride` bytes */
     uint64_t stride;
-    ferry_file *source_file; /* must be NULL; for sources in a file, which this version does not support */
+    ferry_file *source_file; /* the sources are offsets in this file; NULL: they are addresses */
 } ferry_piece_list;
 
 /*
@@ -1049,7 +1056,9 @@ FERRY_API void ferry_piece_list_set_arrays(ferry_piece_list *list, const uint64_
  * Errors:        as ferry_copy_batch. For the list itself, with FERRY_SIDE_PIECES: _INVALID_ARGUMENT with the field
  *                DESTINATIONS, SOURCES or SIZES for a NULL pointer, and with STRIDE if two pointers share an element;
  *                _ALIGNMENT for a pointer or a stride that is no multiple of 8; _OVERFLOW with STRIDE or COUNT if the
- *                list passes the end of the address space; _RESERVED; _UNSUPPORTED for a source_file.
+ *                list passes the end of the address space; _RESERVED. With a source_file, _OUT_OF_BOUNDS for a piece
+ *                past the end of the file; _PAGEABLE and _UNSUPPORTED for a destination that is no memory of the
+ *                device; _HANDLE and _FILE (see ferry_file.h).
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const ferry_piece_list *pieces,
                                     const ferry_copy_options *options, ferry_error_info *error);
@@ -1288,6 +1297,7 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 #define FERRY_OBSTACLE_WAITS 21               /* FERRY_COPY_NO_WAIT: the call would wait for work of a stream */
 #define FERRY_OBSTACLE_NOT_PREPARED 22        /* the same: for first-use work (see ferry_staging_prepare) */
 #define FERRY_OBSTACLE_BUSY 23                /* the same: until other copies have completed; try again later */
+#define FERRY_OBSTACLE_FILE 24                /* an end is a file, which only staging serves */
 
 /*
  * Returns a text such as "pageable memory"; "?" for an unknown number.
@@ -1581,6 +1591,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_MAX_PINNED_BYTES 73 /* of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS */
 #define FERRY_FIELD_MAX_DEVICE_BYTES 74
 #define FERRY_FIELD_MAX_THREADS 75
+#define FERRY_FIELD_PATH 76
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1612,6 +1623,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_NUMBERS_NEEDS 18     /* value has a flag that also needs limit */
 #define FERRY_NUMBERS_ONE_OF 19    /* limit lacks the bit 1 << value: its bits are the values that work */
 #define FERRY_NUMBERS_DIFFERENT 20 /* value is the same device as limit, and must be another */
+#define FERRY_NUMBERS_SYSTEM 21 /* value: the system's error number, or FERRY_FILE_ENDED; limit: an offset in a file */
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and
@@ -1845,6 +1857,7 @@ FERRY_API int32_t ferry_event_elapsed_time(ferry_instance *instance, struct CUev
 #define FERRY_MEMORY_DEVICE 2
 #define FERRY_MEMORY_MANAGED 3
 #define FERRY_MEMORY_ARRAY 4 /* in ferry_explanation only */
+#define FERRY_MEMORY_FILE 5  /* in ferry_explanation only */
 
 /*
  * Allocates `size` bytes on `device`, aligned to 256 bytes or more. Size 0 is an error.

@@ -7,6 +7,7 @@
 #include "ferry.h"
 #include "ferry_devices.h"
 #include "ferry_external.h"
+#include "ferry_file.h"
 #include "ferry_graph.h"
 #include "ferry_ipc.h"
 #include "ferry_memory.h"

@@ -27,11 +27,17 @@ given_copies descriptors(const ferry_copy_desc *copies, std::uint64_t count) noe
 }
 given_copies pieces_of(const ferry_piece_list *pieces) noexcept { return {.pieces = pieces, .item = FERRY_ITEM_PIECE}; }
 
+// Prepared batches have no files.
+error refuse_source_file(const ferry_file *file) noexcept {
+    return refuse_value(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_PIECES, FERRY_FIELD_SOURCE_FILE, number(file));
+}
+
 error read_input(const ferry_instance *instance, const given_copies &given, const ferry_copy_options *options,
                  batch_input &input, std::uint32_t known_flags = flags_of_every_call) noexcept {
     if (!instance) return null_argument;
     if (error failed = choose_options(*instance, options, input.options, known_flags)) return failed;
-    if (given.pieces) return read_pieces(*given.pieces, piece_fields::all, input.pieces, input.count);
+    if (given.pieces)
+        return read_pieces(*given.pieces, piece_fields::all, input.pieces, input.count, input.source_file);
     input.copies = given.copies;
     input.count = given.count;
     return given.item == FERRY_ITEM_COPY && (given.copies || given.count == 0) ? ok : null_argument;
@@ -97,6 +103,7 @@ std::int32_t create_and_report(ferry_instance *instance, const given_copies &giv
     if (prepared) *prepared = nullptr;
     batch_input input;
     if (error failed = read_input(instance, given, options, input, known_flags)) return report(details, failed);
+    if (input.source_file) return report(details, refuse_source_file(input.source_file));
     if (!prepared) return report(details, null_argument);
     std::uint64_t bad_index = no_index;
     const bool no_wait = std::exchange(input.options.preferences.no_wait, false); // of the launches
@@ -193,7 +200,10 @@ int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece
     if (!pieces) return report(details, null_argument);
     piece_list given;
     std::uint64_t count = 0, bad_index = no_index;
-    if (error failed = read_pieces(*pieces, piece_fields::addresses, given, count)) return report(details, failed);
+    ferry_file *source_file = nullptr;
+    if (error failed = read_pieces(*pieces, piece_fields::addresses, given, count, source_file))
+        return report(details, failed);
+    if (source_file) return report(details, refuse_source_file(source_file));
     const error failed = set_addresses(*prepared, given, count, stream, bad_index);
     return report_item(details, failed, FERRY_ITEM_PIECE, bad_index);
 }

@@ -75,15 +75,12 @@ error check_pointers(const ferry_piece_list &list, piece_fields required, std::u
 
 } // namespace
 
-error read_pieces(const ferry_piece_list &given, piece_fields required, piece_list &pieces,
-                  std::uint64_t &count) noexcept {
+error read_pieces(const ferry_piece_list &given, piece_fields required, piece_list &pieces, std::uint64_t &count,
+                  ferry_file *&source_file) noexcept {
     ferry_piece_list known = {};
     if (error failed = read_sized(&given, known)) return on_side(failed, FERRY_SIDE_PIECES);
     if (known.reserved)
         return refuse_list(FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED, numbers::value, 0, known.reserved);
-    if (known.source_file)
-        return refuse_list(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_SOURCE_FILE, numbers::value, 0,
-                           reinterpret_cast<std::uintptr_t>(known.source_file));
     const std::uint64_t stride = known.stride ? known.stride : element;
     if (stride % element)
         return refuse_list(FERRY_ERROR_ALIGNMENT, FERRY_FIELD_STRIDE, numbers::multiple, element, stride);
@@ -91,6 +88,7 @@ error read_pieces(const ferry_piece_list &given, piece_fields required, piece_li
         if (error failed = check_pointers(known, required, stride)) return failed;
     pieces = {known.destinations, known.sources, known.sizes, stride};
     count = known.count;
+    source_file = known.source_file;
     return {};
 }
 

@@ -10,7 +10,7 @@ namespace ferry {
 enum class piece_fields { all, addresses };
 
 // Checks the list that a program passes. Does not read its elements.
-error read_pieces(const ferry_piece_list &given, piece_fields required, piece_list &pieces,
-                  std::uint64_t &count) noexcept;
+error read_pieces(const ferry_piece_list &given, piece_fields required, piece_list &pieces, std::uint64_t &count,
+                  ferry_file *&source_file) noexcept;
 
 } // namespace ferry

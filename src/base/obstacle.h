@@ -35,7 +35,8 @@ namespace ferry {
     OBSTACLE(captured, FERRY_OBSTACLE_CAPTURED, "the copy becomes part of a graph")                                    \
     OBSTACLE(waits, FERRY_OBSTACLE_WAITS, "for work of a stream")                                                      \
     OBSTACLE(not_prepared, FERRY_OBSTACLE_NOT_PREPARED, "for first-use work (see ferry_staging_prepare)")              \
-    OBSTACLE(busy, FERRY_OBSTACLE_BUSY, "until other copies have completed (try again later)")
+    OBSTACLE(busy, FERRY_OBSTACLE_BUSY, "until other copies have completed (try again later)")                         \
+    OBSTACLE(file, FERRY_OBSTACLE_FILE, "an end is a file")
 
 // The obstacles that only planning uses.
 #define FERRY_INTERNAL_OBSTACLES(OBSTACLE)                                                                             \

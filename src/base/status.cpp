@@ -3,9 +3,11 @@
 #include <cinttypes>
 #include <cstddef>
 #include <cstdio>
+#include <cstring>
 
 #include "base/abi_version.h"
 #include "base/obstacle.h"
+#include "ferry/ferry_file.h"
 
 namespace ferry {
 
@@ -75,9 +77,10 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_DATA_LOST", "the driver reports peer access, but the probe lost data"},
     {"FERRY_ERROR_NOT_READY", "the work had not ended when the time-out was over"},
     {"FERRY_ERROR_WOULD_BLOCK", "with NO_WAIT, the call does not wait"},
+    {"FERRY_ERROR_FILE", "the system could not open, read or write the file, or the file has ended"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
-static_assert(own_status_count == 1 - FERRY_ERROR_WOULD_BLOCK);
+static_assert(own_status_count == 1 - FERRY_ERROR_FILE);
 
 constexpr const char *side_names[] = {"",           "source",  "destination",    "extent",
                                       "descriptor", "options", "driver_options", "pieces"};
@@ -171,8 +174,9 @@ constexpr field_text fields[] = {
     {"max_pinned_bytes", as_number},
     {"max_device_bytes", as_number},
     {"max_threads", as_number},
+    {"path", as_number},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_MAX_THREADS + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_PATH + 1);
 
 // The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
 constexpr const char *relations[] = {
@@ -197,8 +201,9 @@ constexpr const char *relations[] = {
     "has a flag that needs",
     nullptr,
     "must differ from device",
+    nullptr,
 };
-static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_DIFFERENT + 1);
+static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_SYSTEM + 1);
 
 template <class Row, std::size_t count> const Row &row_or_first(const Row (&rows)[count], std::int32_t index) noexcept {
     return rows[index >= 0 && static_cast<std::size_t>(index) < count ? index : 0];
@@ -224,6 +229,18 @@ void write_choices(const number_text &value, std::uint64_t limit, char *text, st
         length += std::snprintf(text + at, size - at, "%s%u", separator, choice);
         separator = ", ";
     }
+}
+
+// What the system reported about a file, at an offset.
+void write_file_failure(const ferry_error_info &details, char *text, std::size_t size) noexcept {
+    const auto code = static_cast<std::int32_t>(details.value);
+    if (code == FERRY_FILE_ENDED)
+        std::snprintf(text, size, "the file ends at byte %" PRIu64, details.limit);
+    else if (details.field == FERRY_FIELD_PATH || details.field == FERRY_FIELD_OS_HANDLE)
+        std::snprintf(text, size, "%s (system error %" PRId32 ")", std::strerror(code), code);
+    else
+        std::snprintf(text, size, "%s (system error %" PRId32 ") at byte %" PRIu64, std::strerror(code), code,
+                      details.limit);
 }
 
 } // namespace
@@ -254,9 +271,12 @@ std::uint64_t format_error(const ferry_error_info &details, const char *status_n
         std::snprintf(numbers, sizeof numbers, "%s, %s %s", value.digits, relation, limit.digits);
     else if (details.numbers == FERRY_NUMBERS_ONE_OF)
         write_choices(value, details.limit, numbers, sizeof numbers);
+    else if (details.numbers == FERRY_NUMBERS_SYSTEM)
+        write_file_failure(details, numbers, sizeof numbers);
     else if (details.numbers == FERRY_NUMBERS_VALUE)
         std::snprintf(numbers, sizeof numbers, "%s: ", value.digits);
-    const bool has_limit = relation || details.numbers == FERRY_NUMBERS_ONE_OF;
+    const bool has_limit =
+        relation || details.numbers == FERRY_NUMBERS_ONE_OF || details.numbers == FERRY_NUMBERS_SYSTEM;
     const bool has_obstacle = details.numbers == FERRY_NUMBERS_OBSTACLE;
     const char *const function = details.driver_function;
     const int length =

@@ -42,6 +42,7 @@ enum class numbers : std::int32_t {
     needs = FERRY_NUMBERS_NEEDS,
     one_of = FERRY_NUMBERS_ONE_OF,
     different = FERRY_NUMBERS_DIFFERENT,
+    system = FERRY_NUMBERS_SYSTEM,
 };
 
 struct error {

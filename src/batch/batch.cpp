@@ -2,6 +2,7 @@
 #include "batch/batch.h"
 
 #include "batch/broadcast.h"
+#include "batch/file_pieces.h"
 #include "batch/steps.h"
 #include "device/capture_mode.h"
 #include "device/stream_order.h"
@@ -200,6 +201,7 @@ error with_request(ferry_instance &instance, std::uint64_t &bad_index,
 
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
                 ferry_ticket *ticket, std::uint64_t &bad_index) noexcept {
+    if (input.source_file) return run_file_pieces(instance, input, form, stream, ticket, bad_index);
     return with_request(instance, bad_index, [&](batch_request &request) noexcept {
         return run(instance, input, form, stream, ticket, request);
     });
@@ -207,6 +209,7 @@ error run_batch(ferry_instance &instance, const batch_input &input, copy_form fo
 
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,
                     std::uint64_t &bad_index) noexcept {
+    if (input.source_file) return explain_file_pieces(instance, input, stream, found, bad_index);
     return with_request(instance, bad_index, [&](batch_request &request) noexcept {
         return explain(instance, input, stream, request, found);
     });

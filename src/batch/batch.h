@@ -10,6 +10,7 @@ namespace ferry {
 struct batch_input {
     const ferry_copy_desc *copies = nullptr;
     piece_list pieces = {};
+    ferry_file *source_file = nullptr; // of the pieces: their sources are offsets in it
     std::uint64_t count = 0;
     call_options options = {};
 };

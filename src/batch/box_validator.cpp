@@ -41,6 +41,7 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
     shape &shape = box.shape;
     if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
+    if (error failed = refuse_files(shape)) return failed;
     const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
     if (is_line) {                                             // planned with its group
         ferry_place to = copy.destination, from = copy.source; // the span includes the origin

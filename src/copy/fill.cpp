@@ -70,9 +70,9 @@ error validate_fill_fields(const ferry_fill_desc &fill, const copy_limits &limit
         return refuse(FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED);
     if (error failed = read_pattern(fill, shape)) return failed;
     if (error failed = check_place(fill.destination, FERRY_SIDE_DESTINATION, limits)) return failed;
-    if (fill.destination.kind == FERRY_KIND_ARRAY)
-        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, numbers::up_to,
-                      FERRY_KIND_DEVICE, FERRY_KIND_ARRAY);
+    if (fill.destination.kind >= FERRY_KIND_ARRAY)
+        return refuse_signed(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND, numbers::up_to,
+                             FERRY_KIND_DEVICE, fill.destination.kind);
     shape.width = fill.width;
     shape.height = std::max<std::uint64_t>(fill.height, 1);
     shape.depth = std::max<std::uint64_t>(fill.depth, 1);

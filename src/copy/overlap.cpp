@@ -47,6 +47,7 @@ bool linear_ends_overlap(const shape &shape) noexcept {
 
 bool ends_overlap(const shape &shape) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
+    if (shape.has_file()) return false;
     if (!source.array && !destination.array) return linear_ends_overlap(shape);
     if (source.array != destination.array) return false;
     return ranges_meet(source.x, destination.x, shape.width) && ranges_meet(source.y, destination.y, shape.height) &&

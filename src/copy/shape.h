@@ -7,16 +7,17 @@
 
 namespace ferry {
 
-// Uninitialised: validate_fields and validate_bounds set every field, and clearing the fields first would cost as much
+// Mostly uninitialised: validate_fields and validate_bounds set every field, and clearing the fields first would cost as much
 // as the checks.
 struct shape_end {
     memory_kind kind;
     int device;                 // -1: host memory, or the context's device
-    CUarray array;              // null: linear memory
+    CUarray array;              // null: linear memory, or a file
     std::uint64_t x, y, z;      // array: the origin
     address_span span;          // linear: the first byte, origin included, and the last
     std::uint64_t row_pitch;    // linear: bytes
     std::uint64_t slice_height; // linear: rows
+    ferry_file *file = nullptr; // null: memory. The span and the strides of a file are offsets in it
 };
 
 struct shape {
@@ -25,6 +26,7 @@ struct shape {
     bool empty() const noexcept { return width == 0; }
     std::uint64_t bytes() const noexcept { return width * height * depth; }
     bool is_line() const noexcept { return height == 1 && depth == 1; }
+    bool has_file() const noexcept { return source.file || destination.file; }
 };
 
 struct extent {
@@ -66,6 +68,13 @@ inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &l
 // The first half of the validation: errors of the descriptor alone, for any memory. An empty copy is valid with any
 // addresses.
 error validate_fields(const ferry_copy_desc &copy, const copy_limits &limits, shape &shape) noexcept;
+
+// Refuses a copy with a file, for calls that take no files. Requires validate_fields.
+inline error refuse_files(const shape &shape) noexcept {
+    if (!shape.has_file()) return {};
+    return refuse_signed(FERRY_ERROR_UNSUPPORTED, shape.source.file ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION,
+                         FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_ARRAY, FERRY_KIND_FILE);
+}
 
 struct resolved_ends {
     resolved_place source, destination;

@@ -64,10 +64,12 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_FILE)
         return refuse_signed(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_FILE, place.kind);
-    if (place.kind > FERRY_KIND_ARRAY)
+    if (place.kind == FERRY_KIND_PINNED)
         return refuse_signed(FERRY_ERROR_UNSUPPORTED, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_ARRAY,
                              place.kind);
-    if (place.file) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_FILE);
+    if (place.kind == FERRY_KIND_FILE && !place.file)
+        return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_FILE, 0);
+    if (place.kind != FERRY_KIND_FILE && place.file) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_FILE);
     if (!all_zero(place.reserved)) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_RESERVED);
     const bool reads_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ARRAY;
     if (reads_device && (place.device < FERRY_DEVICE_UNKNOWN || place.device >= limits.device_count))
@@ -78,7 +80,8 @@ error check_place(const ferry_place &place, std::int32_t side, const copy_limits
 
 error validate_linear(const ferry_place &place, std::int32_t side, const copy_limits &limits, const extent &extent,
                       shape_end &end) noexcept {
-    if (!place.address) return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS, 0);
+    end.file = place.kind == FERRY_KIND_FILE ? place.file : nullptr;
+    if (!place.address && !end.file) return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS, 0);
     end.array = nullptr;
     end.x = end.y = end.z = 0;
     end.row_pitch = place.row_pitch ? place.row_pitch : extent.width;
@@ -113,6 +116,7 @@ namespace {
 error validate_array(const ferry_place &place, std::int32_t side, shape_end &end) noexcept {
     if (!place.array) return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ARRAY, 0);
     end.array = place.array;
+    end.file = nullptr;
     end.span = {};
     end.row_pitch = end.slice_height = 0;
     end.x = place.x;
@@ -130,6 +134,7 @@ error validate_end(const ferry_place &place, std::int32_t side, const copy_limit
 
 bool fill_in_line(const ferry_place &place, std::uint64_t width, shape_end &end) noexcept {
     end.array = nullptr;
+    end.file = nullptr;
     end.x = end.y = end.z = 0;
     end.row_pitch = width;
     end.slice_height = 1;

@@ -13,12 +13,13 @@ enum class memory_kind : std::uint8_t {
     pinned,
     host_pool,  // memory of a host pool that the context's device can access
     far_pinned, // the same, but accessible only to the device at the other end of the copy: pageable to the context
+    file,       // an open file, on the host; addresses are offsets in it
     device,
     managed,
     array,
 };
 
-constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::far_pinned; }
+constexpr bool is_host(memory_kind kind) noexcept { return kind <= memory_kind::file; }
 constexpr bool is_pinned(memory_kind kind) noexcept {
     return kind == memory_kind::pinned || kind == memory_kind::host_pool;
 }
@@ -35,6 +36,8 @@ constexpr std::int32_t public_kind(memory_kind kind) noexcept {
         return FERRY_MEMORY_MANAGED;
     case memory_kind::array:
         return FERRY_MEMORY_ARRAY;
+    case memory_kind::file:
+        return FERRY_MEMORY_FILE;
     default:
         return FERRY_MEMORY_PAGEABLE;
     }

@@ -76,8 +76,28 @@ error check_statement(const ferry_place &place, memory_kind kind, int device) no
     return place.kind == FERRY_KIND_DEVICE && kind == memory_kind::device ? check_device(place, device) : ok;
 }
 
+namespace {
+
+// Resolves a file, whose size may change at any time.
+[[gnu::cold]] error resolve_file(const ferry_file &file, const address_span &span, host_use use,
+                                 resolved_place &resolved) noexcept {
+    resolved.kind = memory_kind::file;
+    resolved.device = -1;
+    const bool is_allowed = use == host_use::read ? file.file.may_read() : file.file.may_write();
+    if (!is_allowed) return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_FILE);
+    constexpr std::uint64_t max_size = INT64_MAX;
+    std::uint64_t size = max_size;
+    if (use == host_use::read)
+        if (const std::int32_t code = file.file.measure(size)) return to_error(file_failure{code});
+    if (span.last < size) return {};
+    return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, numbers::end, size, span.last + 1);
+}
+
+} // namespace
+
 error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                    const resolve_options &options, resolved_place &resolved) noexcept {
+    if (place.kind == FERRY_KIND_FILE) return resolve_file(*place.file, span, options.use, resolved);
     address_facts &facts = resolved.facts.emplace();
     const bool all = options.full != nullptr;
     resolved.query = options.query_everything ? address_query::everything_and_access

@@ -7,6 +7,7 @@
 #include "memory/address.h"
 #include "memory/host_ranges.h"
 #include "memory/surfaces.h"
+#include "system/file.h"
 #include "system/host_access.h"
 
 namespace ferry {
@@ -44,6 +45,7 @@ struct full_check {
 struct resolve_options {
     const host_ranges *ranges; // registrations, whose borders a copy may cross
     const full_check *full = nullptr;
+    host_use use = host_use::read;
     bool need_host_kind = false;   // distinguish pageable from pinned host memory
     bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
     bool query_everything = false; // if the driver is queried, also query what kernels need

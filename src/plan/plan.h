@@ -191,10 +191,13 @@ inline bool is_pageable(const shape &shape) noexcept {
     return shape.source.kind == memory_kind::pageable || shape.destination.kind == memory_kind::pageable;
 }
 
+// Whether threads on the host must move the bytes at one end, because no device can access it.
+inline bool needs_threads(const shape &shape) noexcept { return is_pageable(shape) || shape.has_file(); }
+
 // Whether the copy is a contiguous copy without preferences and without pageable memory. Copy engines are fastest for
 // such copies of any size.
 inline bool needs_no_choice(const shape &shape, const copy_preferences &preferences) noexcept {
-    return shape.is_line() && !preferences.any() && !preferences.no_wait && !is_pageable(shape);
+    return shape.is_line() && !preferences.any() && !preferences.no_wait && !needs_threads(shape);
 }
 
 // Whether the driver sends the bytes together with its commands, so that they wait in no copy engine's queue:

@@ -56,12 +56,14 @@ staging::staging(const staged_box &box, std::uint64_t slot_size) noexcept : box_
     }
 }
 
-staging::staging(const staged_list &list, bool to_device) noexcept
+staging::staging(const staged_list &list, bool to_device, ferry_file *file) noexcept
     : list_(&list), chunk_count_(list.chunk_count()), chunk_size_(0) {
     box_.to_device = to_device;
+    box_.file = file;
 }
 
 bool staging::touches_host(const address_span &range) const noexcept {
+    if (box_.file) return false;
     if (list_) return list_->touches_host(range);
     const gpu::box_end &host = box_.host;
     return row_layout{host.address, box_.width, box_.height, host.row_pitch, box_.depth, host.slice_pitch}.touches(

@@ -11,6 +11,8 @@
 #include "plan/kernel_boxes.h"
 #include "plan/staged_list.h"
 
+struct ferry_file;
+
 namespace ferry {
 
 // An array on the device, accessed through a surface of the context.
@@ -24,9 +26,10 @@ struct staged_box {
     gpu::box_end device, host;          // at device and host addresses
     std::uint64_t width, height, depth; // bytes, rows, slices; none is 0
     bool to_device;
-    staged_array array = {};  // replaces `device`
-    bool is_host_new = false; // host memory was never written, and huge pages were requested for it
-    bool by_copies = false;   // copy-engine copies on the stream replace the kernel at the device's end
+    staged_array array = {};    // replaces `device`
+    ferry_file *file = nullptr; // replaces host memory: `host.address` is an offset in it
+    bool is_host_new = false;   // host memory was never written, and huge pages were requested for it
+    bool by_copies = false;     // copy-engine copies on the stream replace the kernel at the device's end
 };
 
 // Additional space in a slot beyond the bytes of a chunk, for alignment.
@@ -84,8 +87,8 @@ class staging {
 public:
     // `slot_size` excludes the margin. It must be at least min_slot and a multiple of 256.
     staging(const staged_box &box, std::uint64_t slot_size) noexcept;
-    // The list must outlive this object.
-    staging(const staged_list &list, bool to_device) noexcept;
+    // The list must outlive this object. With a file, the host addresses of its pieces are offsets in the file.
+    staging(const staged_list &list, bool to_device, ferry_file *file = nullptr) noexcept;
 
     std::uint64_t chunk_count() const noexcept { return chunk_count_; }
     std::uint64_t chunk_size() const noexcept { return chunk_size_; } // maximum, in bytes

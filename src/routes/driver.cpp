@@ -142,7 +142,8 @@ prediction predict_driver(const copy_question &copy) noexcept {
 
 const route driver_route = {
     .kind = route_kind::driver,
-    .why_not = [](const copy_question &) noexcept { return obstacle::none; },
+    .why_not =
+        [](const copy_question &copy) noexcept { return copy.shape.has_file() ? obstacle::file : obstacle::none; },
     .predict = predict_driver,
     .run = [](machine &machine, const copy_step &step, const copy_site &site,
               staged_progress *) noexcept { return run_driver(machine, step, site); },

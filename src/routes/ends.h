@@ -18,7 +18,7 @@ inline error know_everything(const driver_table &cu, const shape_end &end, resol
 // Arrays keep their kind. Queries only what `place` does not contain yet. The copy's context must be current.
 inline error know_kind(const driver_table &cu, const shape_end &end, resolved_place &place,
                        memory_kind &kind) noexcept {
-    if (end.array) return {};
+    if (end.array || end.file) return {};
     if (error failed = know_everything(cu, end, place)) return failed;
     if (is_host(kind) || place.facts->kind == memory_kind::managed) kind = kind_to_context(*place.facts);
     return {};

@@ -22,6 +22,7 @@ obstacle why_not_kernel(const copy_question &copy) noexcept {
     if (call.preferences.no_kernels) return obstacle::forbidden;
     if (is_obstacle(kernels.why_not)) return kernels.why_not;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
+    if (shape.has_file()) return obstacle::file;
     if (is_pageable(shape) && !kernels.reaches_pageable) return obstacle::pageable;
     if (shape.destination.array) return obstacle::array;
     if (const obstacle why = of_reach(kernels.source_reach); is_obstacle(why)) return why;

@@ -23,7 +23,7 @@ const shape_end &device_end(const shape &shape) noexcept {
 // Whether the copy can be staged without a kernel.
 bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
     const std::uint64_t max_bytes = max_staging_copies * facts.staging.slot_size;
-    if (!facts.staging.has_stream_waits || !is_pageable(shape) || facts.call.is_captured || shape.bytes() > max_bytes)
+    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured || shape.bytes() > max_bytes)
         return false;
     staged_box box = {};
     box.width = shape.width;
@@ -53,7 +53,7 @@ obstacle why_not_staged(const copy_question &copy) noexcept {
     const shape &shape = copy.shape;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (has_far_end(shape)) return obstacle::other_device;
-    if (!is_pageable(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
+    if (!needs_threads(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
     if (is_pageable(shape) && kernels.reaches_pageable) return obstacle::direct;
     const bool needs_kernel = !can_stage_by_copies(shape, copy.facts);
     if (needs_kernel && call.preferences.no_kernels) return obstacle::forbidden;
@@ -143,6 +143,7 @@ bool are_rows_staged(const copy_question &copy) noexcept {
 }
 
 preference prefer_staged(const copy_question &copy) noexcept {
+    if (copy.shape.has_file()) return {true, FERRY_REASON_ONLY};
     const bool is_urgent = copy.facts.call.preferences.is_urgent;
     if (!(is_pageable(copy.shape) ? is_staged(copy) : !is_urgent && are_rows_staged(copy))) return {};
     if (is_urgent) return {true, FERRY_REASON_URGENT};
@@ -185,6 +186,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_co
     const shape_end &host = host_end(shape), &device = device_end(shape);
     staged_box box = {};
     box.host = box_end_of(host, host.span.first);
+    box.file = host.file;
     box.width = shape.width;
     box.height = shape.height;
     box.depth = shape.depth;
@@ -285,9 +287,17 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
                               .helper_count = how.by_copies ? 0 : how.helper_count,
                               .targets = how.targets,
                               .target_count = how.target_count};
+    if (shape.has_file() && !copy.caller_helps && !progress)
+        return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET, 0);
     if (!copy.caller_helps) return machine.staging.enqueue(copy, site.stream, progress);
     staged_progress of_call;
-    if (error failed = run_and_help(machine.staging, copy, site.stream, progress ? *progress : of_call)) return failed;
+    staged_progress &reported = progress ? *progress : of_call;
+    if (error failed = run_and_help(machine.staging, copy, site.stream, reported)) {
+        const bool is_read = shape.source.file;
+        return failed.status == FERRY_ERROR_FILE
+                   ? on_side(to_error(reported.failure), is_read ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION)
+                   : failed;
+    }
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 

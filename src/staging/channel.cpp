@@ -116,10 +116,43 @@ bool streams_into_slots(const staging_launch &launch) noexcept {
     return launch.work.are_stores_streamed && staging_buffers::devices_at_work() <= 1;
 }
 
+// The stream of a copy-engine launch that was cut short does not wait for the workers. Bytes that arrive later must not
+// be written to the program's memory, which may have been freed. Must be called while away.
+bool is_discarded(const staging_launch &launch) noexcept {
+    return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
+}
+
+// The host's half of a chunk. After a failure, the other chunks of the copy are not transferred. Must be called while
+// away.
+void note_failure(const staging_launch &launch, const file_failure &failed) noexcept {
+    staged_progress &progress = *launch.work.progress;
+    if (!failed || progress.has_failed.exchange(true)) return;
+    progress.failure = failed;
+    progress.status.store(FERRY_ERROR_FILE, std::memory_order_relaxed);
+}
+bool has_failed(const staging_launch &launch) noexcept {
+    return launch.work.progress->has_failed.load(std::memory_order_relaxed);
+}
+void fill(const staging_launch &launch, const staged_slot &slot) noexcept {
+    const staging &cut = *launch.work.cut;
+    if (!cut.box().file)
+        fill_slot(cut, slot.chunk, begin_of(slot), streams_into_slots(launch));
+    else if (!has_failed(launch))
+        note_failure(launch, fill_slot_from_file(cut, slot.chunk, begin_of(slot)));
+}
+void empty(const staging_launch &launch, const staged_chunk &chunk, const std::byte *bytes, bool streams) noexcept {
+    const staging &cut = *launch.work.cut;
+    if (is_discarded(launch)) return;
+    if (!cut.box().file)
+        empty_slot(cut, chunk, bytes, streams);
+    else if (!has_failed(launch))
+        note_failure(launch, empty_slot_into_file(cut, chunk, bytes));
+}
+
 std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     staging_channel &channel = launch.record.channels[block];
     std::optional<std::uint64_t> touched;
-    if (launch.work.buffers->is_crowded() && has_room(launch, channel)) {
+    if (launch.work.buffers->is_crowded() && has_room(launch, channel) && !launch.work.cut->box().file) {
         touched = launch.work.by_copies
                       ? next_copy(launch, channel)
                       : std::min(launch.shared.next_chunk.load(std::memory_order_relaxed), launch.work.end_chunk - 1);
@@ -131,17 +164,11 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
     channel.in_use = 1;
     {
         const at_memory away(channel);
-        fill_slot(*launch.work.cut, slot->chunk, begin_of(*slot), streams_into_slots(launch));
+        fill(launch, *slot);
     }
     channel.in_use = 0;
     publish(launch, block, *slot);
     return slot->chunk.bytes();
-}
-
-// The stream of a copy-engine launch that was cut short does not wait for the workers. Bytes that arrive later must not
-// be written to the program's memory, which may have been freed. Must be called while away.
-bool is_discarded(const staging_launch &launch) noexcept {
-    return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
 
 std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &channel) noexcept {
@@ -150,7 +177,7 @@ std::uint64_t deliver_parcel(staging_launch &launch, staging_channel &channel) n
     const staged_chunk chunk = parcel->chunk;
     {
         const at_memory away(channel);
-        if (!is_discarded(launch)) empty_slot(*launch.work.cut, chunk, parcel->bytes() + chunk.lead, false);
+        empty(launch, chunk, parcel->bytes() + chunk.lead, false);
         free_parcel(*launch.work.buffers->parcel_memory, parcel);
     }
     count_arrival(launch, chunk);
@@ -162,7 +189,7 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
     if (!channel.parcels && is_filled(launch, block) && launch.work.buffers->is_crowded()) {
         const staged_chunk chunk = oldest_published(channel).chunk;
         const at_memory away(channel);
-        if (!is_discarded(launch)) touch_destination(*launch.work.cut, chunk);
+        if (!launch.work.cut->box().file && !is_discarded(launch)) touch_destination(*launch.work.cut, chunk);
     }
     if (channel.parcels) return deliver_parcel(launch, channel);
     if (!is_filled(launch, block)) return 0;
@@ -171,8 +198,7 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
     channel.in_use = 1;
     {
         const at_memory away(channel);
-        if (!is_discarded(launch))
-            empty_slot(*launch.work.cut, slot.chunk, begin_of(slot), launch.work.are_stores_streamed);
+        empty(launch, slot.chunk, begin_of(slot), launch.work.are_stores_streamed);
     }
     channel.in_use = 0;
     count_arrival(launch, slot.chunk);

@@ -68,7 +68,7 @@ struct staged_helper {
 constexpr std::uint32_t max_staged_links = 1 + max_staged_helpers;
 
 struct staged_copy {
-    staged_box box;              // for pieces, only its direction is used
+    staged_box box;              // for pieces, only its direction and its file are used
     staged_pieces pieces = {};   // replaces the box if there are any pieces
     int device = 0;              // the device whose staging buffer is used
     CUcontext context = nullptr; // the stream's context
@@ -152,6 +152,7 @@ public:
     }
     std::uint32_t thread_count() const noexcept { return threads_.count(); } // of workers
     const engine_threads &threads() const noexcept { return threads_; }
+    bool has_own_threads() const noexcept { return !options_.submit; }
     std::uint64_t slot_size() const noexcept { return options_.slot_size; } // smaller if less memory can be pinned
     staging_scheduler::load in_flight() noexcept { return scheduler_.in_flight(); }
     bool may_write(const address_span &range) noexcept { return scheduler_.may_write(range); }

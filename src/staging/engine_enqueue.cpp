@@ -31,7 +31,7 @@ constexpr std::uint64_t max_watched_launch = std::uint64_t{64} << 20;
 bool ask_for_destination(const staged_copy &copy) noexcept {
     for (std::uint64_t i = 0; i < copy.pieces.count; ++i)
         ask_for_huge_pages(reinterpret_cast<void *>(copy.pieces.begin[i].host), copy.pieces.begin[i].size);
-    if (copy.pieces) return false;
+    if (copy.pieces || copy.box.file) return false;
     const staged_box &box = copy.box;
     const std::uint64_t span =
         (box.depth - 1) * box.host.slice_pitch + (box.height - 1) * box.host.row_pitch + box.width;
@@ -175,6 +175,8 @@ void staging_engine::set_work(staging_launch &launch, const launch_work &of_all,
     launch.work.cut = cut;
     launch.work.first_chunk = first;
     launch.work.end_chunk = end;
+    launch.work.file = cut.box().file;
+    if (launch.work.file) retain(*launch.work.file);
     launch.work.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(of_all.blocks, end - first));
     launch.work.own_blocks = std::min(of_all.own_blocks, launch.work.blocks);
     const std::uint64_t each = divide_up(end - first, launch.work.blocks); // no block has many while others have none
@@ -200,7 +202,7 @@ error staging_engine::share_pieces(const staged_copy &copy, launch_work work, st
         launch->work = work; // for withdraw()
         has_memory = has_memory && launch->list.take(next, per_launch, work.buffers->slot_size);
         if (!has_memory) continue;
-        const staging cut(launch->list, copy.box.to_device);
+        const staging cut(launch->list, copy.box.to_device, copy.box.file);
         set_work(*launch, work, cut, 0, cut.chunk_count());
         work.is_first_on_stream = false;
     }

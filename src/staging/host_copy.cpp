@@ -125,7 +125,71 @@ void fault_in_huge_pages(const staging &cut, std::byte *at, std::uint64_t span) 
     fault_in_page(at);
 }
 
+// Transfers the parts of a chunk in its order. One system call transfers parts that are next to each other in the file.
+class file_transfer {
+public:
+    file_transfer(const open_file &file, bool reads) noexcept : file_(file), reads_(reads) {}
+
+    // `memory` is in the slot. After a failure, nothing more is transferred.
+    void add(std::uint64_t offset, std::byte *memory, std::uint64_t size) noexcept {
+        if (!follows(offset)) flush();
+        if (count_ == 0)
+            first_ = offset;
+        else if (offset != end_)
+            parts_[count_++] = {gap_, offset - end_};
+        parts_[count_++] = {memory, size};
+        end_ = offset + size;
+    }
+    file_failure flush() noexcept {
+        if (count_ != 0 && !failed_)
+            failed_ = reads_ ? file_.read(first_, parts_, count_) : file_.write(first_, parts_, count_);
+        count_ = 0;
+        return failed_;
+    }
+
+private:
+    // Reads gaps that are at most as long as the part before them, so at most half of the bytes are read in vain.
+    bool follows(std::uint64_t offset) const noexcept {
+        constexpr std::size_t with_gap = 2;
+        if (count_ == 0 || count_ + with_gap > open_file::max_parts || offset < end_) return false;
+        const std::uint64_t gap = offset - end_;
+        return gap == 0 || (reads_ && gap <= sizeof gap_ && gap <= parts_[count_ - 1].size);
+    }
+
+    const open_file &file_;
+    const bool reads_;
+    file_part parts_[open_file::max_parts];
+    std::size_t count_ = 0;
+    std::uint64_t first_ = 0, end_ = 0; // of the parts, in the file
+    std::byte gap_[1024];
+    file_failure failed_;
+};
+
+file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
+    file_transfer transfer(cut.box().file->file, cut.to_device());
+    if (const staged_list *const list = cut.list()) {
+        for_each_run(*list, chunk, slot, [&](std::byte *host, std::byte *place, std::uint64_t size) noexcept {
+            transfer.add(reinterpret_cast<std::uintptr_t>(host), place, size);
+        });
+        return transfer.flush();
+    }
+    const gpu::box_end &file = cut.box().host;
+    const std::uint64_t begin = cut.offset(cut.slot(), chunk.row);
+    for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row)
+        transfer.add(file.address + cut.offset(file, row) + chunk.x, slot + (cut.offset(cut.slot(), row) - begin),
+                     chunk.width);
+    return transfer.flush();
+}
+
 } // namespace
+
+file_failure fill_slot_from_file(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
+    return transfer_chunk(cut, chunk, slot);
+}
+
+file_failure empty_slot_into_file(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept {
+    return transfer_chunk(cut, chunk, const_cast<std::byte *>(slot));
+}
 
 void touch_source(const staging &cut, const staged_chunk &chunk) noexcept {
     touch_rows(cut, chunk,

@@ -1,7 +1,8 @@
-// The host's half of a staged chunk: copies between the chunk's rows in pageable memory and a slot.
+// The host's half of a staged chunk: copies between the chunk's rows in pageable memory or in a file and a slot.
 #pragma once
 
 #include "plan/staged_chunks.h"
+#include "system/file.h"
 
 namespace ferry {
 
@@ -15,5 +16,9 @@ void touch_source(const staging &cut, const staged_chunk &chunk) noexcept;
 void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept;
 // Faults in all pages of the destination in one request if they appear never to have been touched.
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept;
+
+// The same for a box with a file. After a failure, the rest of the slot or of the file is unchanged.
+file_failure fill_slot_from_file(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept;
+file_failure empty_slot_into_file(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept;
 
 } // namespace ferry

@@ -10,6 +10,7 @@
 #include "device/tracked_contexts.h"
 #include "staging/buffers.h"
 #include "staging/channel.h"
+#include "system/file.h"
 
 namespace ferry {
 
@@ -20,6 +21,9 @@ struct staged_progress {
     std::atomic<std::uint64_t> bytes_done = 0; // bytes that have arrived
     std::atomic<status_code> status = status_code();
     std::atomic<std::uint32_t> launches_left = 0;
+    // The first failed transfer of a file. Valid if the status is FERRY_ERROR_FILE and no launch is left.
+    std::atomic<bool> has_failed = false;
+    file_failure failure;
 
     bool is_done() const noexcept { return launches_left.load(std::memory_order_acquire) == 0; }
 };
@@ -43,6 +47,7 @@ struct launch_work {
     std::optional<staging> cut;
     staging_buffers *buffers = nullptr;
     staged_progress *progress = nullptr; // null after the end has been reported
+    ferry_file *file = nullptr;          // the same
     const tracked_context *context = nullptr;
     const tracked_context *helpers[max_staged_helpers] = {}; // contexts of the helpers, which have the last blocks
     std::uint64_t first_chunk = 0, end_chunk = 0;

@@ -223,6 +223,7 @@ void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexc
 }
 
 void staging_scheduler::report_end(staging_launch &launch) noexcept {
+    if (ferry_file *const file = std::exchange(launch.work.file, nullptr)) release(*file);
     if (staged_progress *const progress = std::exchange(launch.work.progress, nullptr))
         progress->launches_left.fetch_sub(1, std::memory_order_release);
 }

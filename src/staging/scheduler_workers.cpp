@@ -36,7 +36,7 @@ bool wants_another(const staging_launch &launch) noexcept {
 // Records the delay of a worker on a chunk, unless the chunk's pages caused it.
 void note_delay(staging_launch &launch, std::uint64_t time_ns, std::optional<std::uint64_t> &slow_faults) noexcept {
     constexpr std::uint64_t max_chunk_ns = 1'000'000; // ten times the time from memory
-    if (time_ns < max_chunk_ns) return;
+    if (time_ns < max_chunk_ns || launch.work.file) return;
     const std::uint64_t faults = slow_faults_of_caller();
     const bool is_page_late = slow_faults != faults;
     slow_faults = faults;

@@ -39,7 +39,7 @@ error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stre
     if (call.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, call.is_captured)) return failed;
     call.may_read_early = call.may_read_early && !call.is_captured && is_left_alone(instance, shape, call);
-    if (call.is_captured || !is_pageable(shape)) return {};
+    if (call.is_captured || !needs_threads(shape)) return {};
     // A copy of up to 4 KiB exhausts the number of commands first, as every other call on the stream does.
     constexpr std::uint64_t max_without_room = 4096;
     const upload_stream on = {stream, call.context_device};
@@ -75,7 +75,7 @@ plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext cont
     facts.staging.has_stream_waits = instance.cu.cuStreamBatchMemOp;
     facts.staging.threads = instance.staging_threads;
     facts.staging.slot_size = instance.staging.slot_size();
-    if (instance.stages && is_pageable(shape)) {
+    if (instance.stages && needs_threads(shape)) {
         const staging_engine::delays late = instance.staging.delays_on(device);
         facts.staging.thread_delay_ns = late.threads_ns;
         facts.staging.start_delay_ns = late.start_ns;
@@ -87,10 +87,12 @@ plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext cont
 error look_up_views(ferry_instance &instance, const shape &shape, resolved_ends &ends, CUcontext context,
                     plan_facts &facts, kernel_views &views) noexcept {
     kernel_facts &kernels = facts.kernels;
-    const bool is_staged = is_pageable(shape);
+    const bool is_staged = needs_threads(shape);
     const auto look_up = [&](const shape_end &end, resolved_place &place, access wanted, kernel_view &view,
                              obstacle &reach) noexcept -> error {
-        if (end.kind == memory_kind::pageable) {
+        if (end.file) {
+            view.why_not = obstacle::file;
+        } else if (end.kind == memory_kind::pageable) {
             // A kernel that accessed unreadable memory would kill its context; the driver rejects it with an error.
             const bool is_reached = kernels.reaches_pageable && is_readable(instance, end.span);
             view.why_not = is_reached ? obstacle::none : obstacle::pageable;
@@ -123,6 +125,15 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
 }
 
 namespace {
+
+// A file is copied from and to a device, outside of graphs.
+[[gnu::cold]] error check_file_copy(const copy_step &step) noexcept {
+    const shape_end &source = step.shape.source, &destination = step.shape.destination;
+    const std::int32_t file_side = source.file ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION;
+    if (step.call.is_captured) return refuse(FERRY_ERROR_CAPTURE, file_side, FERRY_FIELD_FILE);
+    if (!is_host(source.kind) || !is_host(destination.kind)) return {};
+    return refuse(FERRY_ERROR_UNSUPPORTED, source.file ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
+}
 
 // Chooses the first route that can serve after both ends have been looked up for kernels, if the route needs that, and
 // after the route has been prepared.
@@ -158,6 +169,8 @@ error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontex
 error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, copy_step &step) noexcept {
     plan_facts facts = facts_of(instance, step.shape, context, step.call);
     if (error failed = look_up_for_routes(instance, step.shape, context, facts)) return failed;
+    if (step.shape.has_file())
+        if (error failed = check_file_copy(step)) return failed;
     if (step.call.is_captured && is_read_early(step.shape, step.call)) return read_under_capture;
     if (step.call.is_captured && is_written_in_the_call(step.shape, step.call)) return written_under_capture;
     const copy_question copy(step.shape, facts);

@@ -38,6 +38,7 @@ struct prepared_copy {
     const auto look_up = [&](const ferry_place &place, const shape_end &end, host_use use, bool need_kind,
                              resolved_place &resolved) noexcept {
         const resolve_options options = {.ranges = &instance.pinned.ranges(),
+                                         .use = use,
                                          .need_host_kind = need_kind,
                                          .need_reach = true, // for graphs, wherever the driver is queried
                                          .query_everything = query_everything,
@@ -104,7 +105,10 @@ template <class Submit>
             if (error failed = require_contexts(instance.contexts, call.preferences, shape)) return failed;
             if (error failed = look_up_pool_ends(instance, call.context_device, shape)) return failed;
         }
-        if (why == purpose::become_node) return submit(prepared); // by the driver
+        if (why == purpose::become_node) { // by the driver
+            const error refused = refuse_files(shape);
+            return refused ? refused : submit(prepared);
+        }
         if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
         if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
     }

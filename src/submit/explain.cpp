@@ -52,7 +52,7 @@ error print_forecasts(ferry_instance &instance, const shape &known, const prepar
     kernel_views seen;
     if (error failed = look_up_views(instance, known, ends, context, facts, seen)) return failed;
     if (error failed = look_up_for_routes(instance, known, context, facts)) return failed;
-    if (is_pageable(prepared.step.shape)) facts.staging.why_not = prepared.step.plan.why_not_staged;
+    if (needs_threads(prepared.step.shape)) facts.staging.why_not = prepared.step.plan.why_not_staged;
     const copy_forecast expected = predict_copy(known, facts);
     for (const route *const each : all_routes) {
         const route_forecast &forecast = expected[each->kind];

@@ -21,8 +21,8 @@ bool goes_by_driver(const copy_step &step) noexcept {
 // including bytes that were staged. A copy whose progress is reported must not have started.
 bool falls_back(const copy_step &step, const error &failed, const staged_progress *progress) noexcept {
     const bool may_begin_again = !progress || lacks_room(failed);
-    return lacks_memory(failed) && may_begin_again && find_route(step.plan.route)->may_fall_back &&
-           step.call.preferences.forced != step.plan.route;
+    return !step.shape.has_file() && lacks_memory(failed) && may_begin_again &&
+           find_route(step.plan.route)->may_fall_back && step.call.preferences.forced != step.plan.route;
 }
 
 // Whether the call must not wait, although it would if the driver made the copy.
@@ -45,7 +45,7 @@ error note_route(ferry_instance &instance, const error &failed, route_kind route
 
 // Whether the call waits, or may wait in the driver. Other calls take less time than it takes to measure it.
 bool may_wait(const copy_step &step) noexcept {
-    return step.call.form == copy_form::synchronous || is_pageable(step.shape);
+    return step.call.form == copy_form::synchronous || needs_threads(step.shape);
 }
 
 // The facts for the first part of a copy that runs in parts. A call that must not wait is checked before its first part,

@@ -241,6 +241,10 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     const bool is_over = has_ended(ticket, bytes_done, status);
     info.done = is_over;
     if (is_over) info.status = status;
+    if (is_over && status == FERRY_ERROR_FILE) {
+        info.file_offset = ticket.progress.failure.offset;
+        info.file_error = ticket.progress.failure.code;
+    }
     if (ticket.is_staged)
         info.bytes_done = is_over ? ticket.progress.bytes_done.load(std::memory_order_relaxed) : bytes_done;
     else
@@ -282,7 +286,10 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
         std::uint64_t index = 0;
         if (error failed = wait_for_any(&only, 1, timeout_ns, index)) return failed;
     }
-    if (ticket.is_staged) return instance.staging.help(ticket.progress);
+    if (ticket.is_staged) {
+        const error failed = instance.staging.help(ticket.progress);
+        return failed.status == FERRY_ERROR_FILE ? to_error(ticket.progress.failure) : failed;
+    }
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     status_code status = refuse_destroyed(instance.cu, ticket.owner);

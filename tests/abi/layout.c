@@ -147,7 +147,19 @@ NEXT(ferry_ticket_info, status, route, 12);
 NEXT(ferry_ticket_info, route, bytes_done, 16);
 NEXT(ferry_ticket_info, bytes_done, bytes_total, 24);
 NEXT(ferry_ticket_info, bytes_total, tag, 32);
-LAST(ferry_ticket_info, tag, 40);
+NEXT(ferry_ticket_info, tag, file_offset, 40);
+NEXT(ferry_ticket_info, file_offset, file_error, 48);
+NEXT(ferry_ticket_info, file_error, reserved, 52);
+LAST(ferry_ticket_info, reserved, 56);
+
+FIRST(ferry_file_options, struct_size);
+NEXT(ferry_file_options, struct_size, flags, 4);
+LAST(ferry_file_options, flags, 8);
+
+FIRST(ferry_file_info, struct_size);
+NEXT(ferry_file_info, struct_size, flags, 4);
+NEXT(ferry_file_info, flags, size, 8);
+LAST(ferry_file_info, size, 16);
 
 FIRST(ferry_staging_info, struct_size);
 NEXT(ferry_staging_info, struct_size, threads, 4);

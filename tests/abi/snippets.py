@@ -48,6 +48,11 @@ GIVEN = {
         unsigned char *pixels;
         struct CUarray_st *array;
         struct CUstream_st *stream;""",
+    ("c", "Files"): """
+        #include <ferry/ferry_all.h>
+        ferry_instance *ferry;
+        uint64_t device_memory;
+        struct CUstream_st *stream;""",
     ("cpp", "A first copy"): """
         #include <vector>
         struct rgba { unsigned char red, green, blue, alpha; };

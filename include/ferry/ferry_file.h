@@ -1,0 +1,119 @@
+/*
+ * Files as places of copies.
+ *
+ * A ferry_place of kind FERRY_KIND_FILE is a place in a file: `address` is the offset of a byte, and pitches and origins
+ * mean what they mean for memory. So a range, a column block of a matrix or a sub-volume of a file is one copy.
+ *
+ * ferry.h states the conventions for statuses, structs and comments.
+ */
+#ifndef FERRY_FERRY_FILE_H
+#define FERRY_FERRY_FILE_H
+
+#include "ferry.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---------------------------------------------------------------------------------------------------------------
+ * Files
+ *
+ * One end of ferry_copy and ferry_copy_async may be a file if the other end is device memory or an array of the device
+ * of the copy. ferry's threads read the file into the slots of the staging buffer or write them to the file, as they do
+ * with pageable memory (docs/staging.md). Their calls are pread and pwrite. No SIGBUS can occur, and no page of the
+ * program is mapped.
+ *
+ * A copy that reads past the end of the file is refused. Later failures, such as a file that is truncated while it is
+ * read, end the copy with FERRY_ERROR_FILE. The stream goes on: kernels behind an asynchronous copy may see bytes that
+ * were not read. The ticket, which asynchronous copies require, has the status, the offset and the system's error
+ * number. A copy that fails may have written a part of its destination. bytes_done then counts all bytes that a thread
+ * has finished with.
+ *
+ * The sources of pieces may be offsets in one file: ferry_piece_list.source_file. ferry_copy_pieces and
+ * ferry_copy_pieces_async then copy, for example, all tensors of a model in one call. Their destinations are device
+ * memory of the device of the copy. Pieces that are next to each other in the file are read by one call of the system.
+ *
+ * Files are read and written in the order of the stream. Graphs, batches of descriptors, prepared batches and fills
+ * take no files (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).
+ * ------------------------------------------------------------------------------------------------------------ */
+
+/* ferry_file_options.flags */
+#define FERRY_FILE_READ 1u     /* the file can be the source of a copy */
+#define FERRY_FILE_WRITE 2u    /* the file can be the destination of a copy */
+#define FERRY_FILE_CREATE 4u   /* ferry_file_open makes the file if it does not exist. Needs WRITE */
+#define FERRY_FILE_TRUNCATE 8u /* ferry_file_open removes all bytes of the file. Needs WRITE */
+
+/* The error number of a read past the end of a file. */
+#define FERRY_FILE_ENDED (-1)
+
+typedef struct ferry_file_options {
+    uint32_t struct_size;
+    uint32_t flags; /* FERRY_FILE_*, joined by |; 0: READ */
+} ferry_file_options;
+
+typedef struct ferry_file_info {
+    uint32_t struct_size;
+    uint32_t flags; /* FERRY_FILE_READ, FERRY_FILE_WRITE or both */
+    uint64_t size;  /* bytes, now */
+} ferry_file_info;
+
+/*
+ * Opens the file at `path`, in UTF-8. The copies of any instance may use it.
+ *
+ * NULL:          `options`, which is FERRY_FILE_READ.
+ * Blocking:      driver_lock. The call waits for the file system.
+ * Ownership:     *file is the caller's until ferry_file_close, which must come before ferry_close. `path` is read before
+ *                return.
+ * Errors:        FERRY_ERROR_FILE with the system's error number; _HANDLE if it is no regular file (FERRY_FIELD_PATH);
+ *                _FLAGS for unknown flags, and for CREATE or TRUNCATE without WRITE; _UNSUPPORTED if the instance
+ *                stages with the program's threads (ferry_options.submit), which file accesses would block;
+ *                _OUT_OF_MEMORY.
+ */
+FERRY_API int32_t ferry_file_open(ferry_instance *instance, const char *path, const ferry_file_options *options,
+                                  ferry_file **file, ferry_error_info *error);
+
+/*
+ * Opens the file of a file descriptor or, on Windows, of a HANDLE. ferry duplicates it, and never moves its position.
+ * The access is the access of the descriptor. A descriptor with O_APPEND cannot be written to at an offset, and counts as
+ * read-only.
+ *
+ * Blocking:      driver_lock. The call waits for the file system.
+ * Ownership:     `os_handle` stays the caller's, who may close it. *file as for ferry_file_open.
+ * Errors:        FERRY_ERROR_FILE with the system's error number (FERRY_FIELD_OS_HANDLE); _HANDLE if it is no regular
+ *                file; _UNSUPPORTED and _OUT_OF_MEMORY as ferry_file_open.
+ */
+FERRY_API int32_t ferry_file_open_descriptor(ferry_instance *instance, int64_t os_handle, ferry_file **file,
+                                             ferry_error_info *error);
+
+/*
+ * Closes a file. Copies in flight go on: the last of them closes the file for the system.
+ *
+ * NULL:          `file`.
+ * Thread-safety: no other call may be using the file.
+ * Blocking:      driver_lock. The call waits for the file system.
+ */
+FERRY_API void ferry_file_close(ferry_file *file);
+
+/*
+ * Fills `info`.
+ *
+ * Blocking:      driver_lock. The call waits for the file system.
+ * Errors:        FERRY_ERROR_FILE with the system's error number.
+ */
+FERRY_API int32_t ferry_file_get_info(ferry_file *file, ferry_file_info *info, ferry_error_info *error);
+
+/*
+ * Overwrites the whole place with a place in a file, as the builders in ferry.h do.
+ *
+ * NULL:          `place`, `file`.
+ * Ownership:     `file` must be open until the call that takes the place has returned.
+ */
+FERRY_API void ferry_place_file(ferry_place *place, ferry_file *file, uint64_t offset);
+FERRY_API void ferry_place_file_pitched(ferry_place *place, ferry_file *file, uint64_t offset, uint64_t row_pitch,
+                                        uint64_t slice_height);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FERRY_FERRY_FILE_H */

@@ -1,0 +1,19 @@
+#include "system/file.h"
+
+#include <memory>
+
+namespace ferry {
+
+error to_error(const file_failure &failed) noexcept {
+    return refuse_signed(FERRY_ERROR_FILE, FERRY_SIDE_NONE, FERRY_FIELD_FILE, numbers::system,
+                         static_cast<std::int64_t>(failed.offset), failed.code);
+}
+
+void release(ferry_file &file) noexcept {
+    if (file.uses.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+    const allocator memory = file.memory;
+    std::destroy_at(&file);
+    memory.deallocate(&file, sizeof(ferry_file));
+}
+
+} // namespace ferry

@@ -1,0 +1,79 @@
+// Open files, for copies between files and memory.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "base/host.h"
+#include "base/status.h"
+#include "ferry/ferry_file.h"
+
+namespace ferry {
+
+// Why bytes of a file were not transferred.
+struct file_failure {
+    static constexpr std::int32_t end_of_file = FERRY_FILE_ENDED;
+
+    std::int32_t code = 0;    // the system's error number, or end_of_file; 0: success
+    std::uint64_t offset = 0; // the first byte of the file that was not transferred
+
+    explicit operator bool() const noexcept { return code != 0; }
+};
+error to_error(const file_failure &failed) noexcept; // without a side
+
+struct file_part {
+    std::byte *memory;
+    std::uint64_t size; // bytes
+};
+
+class open_file {
+public:
+    struct access {
+        bool reads = false, writes = false;
+        bool creates = false, truncates = false; // only for a path
+    };
+
+    open_file() noexcept = default;
+    ~open_file();
+    open_file(const open_file &) = delete;
+    open_file &operator=(const open_file &) = delete;
+
+    // These functions return the system's error number; 0: success. They must be called once, before all others.
+    std::int32_t open(const char *path, const access &wanted) noexcept; // UTF-8
+    // Duplicates a file descriptor or, on Windows, a handle. The access is the access of the descriptor.
+    std::int32_t share(std::int64_t descriptor) noexcept;
+
+    bool is_regular() const noexcept; // not a pipe, a device or a directory
+    bool may_read() const noexcept { return access_.reads; }
+    bool may_write() const noexcept { return access_.writes; }
+    // Returns the system's error number; 0: success.
+    std::int32_t measure(std::uint64_t &size) const noexcept;
+    // Transfer contiguous bytes of the file from or to several parts of memory, at least one and at most max_parts.
+    // None is empty. Several threads may do so at the same time. The calls block, and are repeated after a signal.
+    static constexpr std::size_t max_parts = 64;
+    file_failure read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    file_failure write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+
+private:
+    std::int64_t handle_ = -1;
+    access access_;
+};
+
+} // namespace ferry
+
+// A file of the program. It stays open until the program has closed it and no copy uses it any more.
+struct ferry_file {
+    explicit ferry_file(const ferry::allocator &memory) noexcept : memory(memory) {}
+
+    ferry::open_file file;
+    ferry::allocator memory;
+    std::atomic<std::uint32_t> uses = 1;
+};
+
+namespace ferry {
+
+inline void retain(ferry_file &file) noexcept { file.uses.fetch_add(1, std::memory_order_relaxed); }
+void release(ferry_file &file) noexcept;
+
+} // namespace ferry

@@ -1,0 +1,95 @@
+#if defined(__linux__)
+#include "system/file.h"
+
+#include <cerrno>
+#include <climits>
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+#include "system/handles.h"
+
+namespace ferry {
+
+namespace {
+
+// Repeats a transfer until all bytes are transferred. transfer(parts, count, offset) makes one system call.
+template <class Transfer>
+file_failure transfer_all(std::uint64_t offset, const file_part *parts, std::size_t count, std::int32_t if_nothing,
+                          const Transfer &transfer) noexcept {
+    iovec left[open_file::max_parts];
+    for (std::size_t i = 0; i < count; ++i)
+        left[i] = {parts[i].memory, parts[i].size};
+    for (iovec *first = left, *const end = left + count; first != end;) {
+        const ssize_t result = transfer(first, static_cast<int>(end - first), static_cast<off_t>(offset));
+        if (result < 0 && errno == EINTR) continue;
+        if (result <= 0) return {result == 0 ? if_nothing : errno, offset};
+        auto moved = static_cast<std::uint64_t>(result);
+        offset += moved;
+        for (; first != end && moved >= first->iov_len; ++first)
+            moved -= first->iov_len;
+        if (first != end) *first = {static_cast<std::byte *>(first->iov_base) + moved, first->iov_len - moved};
+    }
+    return {};
+}
+
+} // namespace
+
+open_file::~open_file() {
+    if (handle_ >= 0) close(static_cast<int>(handle_));
+}
+
+std::int32_t open_file::open(const char *path, const access &wanted) noexcept {
+    int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK; // opening a pipe would wait for its other end
+    flags |= wanted.reads && wanted.writes ? O_RDWR : wanted.writes ? O_WRONLY : O_RDONLY;
+    if (wanted.creates) flags |= O_CREAT;
+    if (wanted.truncates) flags |= O_TRUNC;
+    do
+        handle_ = ::open(path, flags, 0666);
+    while (handle_ < 0 && errno == EINTR);
+    if (handle_ < 0) return errno;
+    access_ = wanted;
+    return 0;
+}
+
+std::int32_t open_file::share(std::int64_t descriptor) noexcept {
+    if (descriptor < 0 || descriptor > INT_MAX) return EBADF;
+    const int flags = fcntl(static_cast<int>(descriptor), F_GETFL);
+    if (flags < 0) return errno;
+    if (flags & O_PATH) return EBADF;
+    handle_ = duplicate_descriptor(static_cast<int>(descriptor));
+    if (handle_ < 0) return errno;
+    const int mode = flags & O_ACCMODE;
+    access_ = {.reads = mode != O_WRONLY, .writes = mode != O_RDONLY && !(flags & O_APPEND)};
+    return 0;
+}
+
+bool open_file::is_regular() const noexcept {
+    struct stat found {};
+    return fstat(static_cast<int>(handle_), &found) == 0 && S_ISREG(found.st_mode);
+}
+
+std::int32_t open_file::measure(std::uint64_t &size) const noexcept {
+    struct stat found {};
+    if (fstat(static_cast<int>(handle_), &found) != 0) return errno;
+    size = static_cast<std::uint64_t>(found.st_size);
+    return 0;
+}
+
+file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+    return transfer_all(offset, parts, count, file_failure::end_of_file,
+                        [&](const iovec *left, int number, off_t at) noexcept {
+                            return preadv(static_cast<int>(handle_), left, number, at);
+                        });
+}
+
+file_failure open_file::write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+    return transfer_all(offset, parts, count, ENOSPC, [&](const iovec *left, int number, off_t at) noexcept {
+        return pwritev(static_cast<int>(handle_), left, number, at);
+    });
+}
+
+} // namespace ferry
+#endif

@@ -1,0 +1,626 @@
+// Files as places of copies, and the functions of ferry_file.h.
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstring>
+#include <filesystem>
+#include <random>
+
+#include "ferry/ferry_file.h"
+#include "support/captured_graph.h"
+#include "support/gate.h"
+#include "support/how.h"
+#include "support/raw_objects.h"
+#include "support/system.h"
+#include "support/temporary_file.h"
+#include "support/test_place.h"
+
+#if defined(__linux__)
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#endif
+
+namespace ferry::test {
+namespace {
+
+struct close_file {
+    void operator()(ferry_file *file) const noexcept { ferry_file_close(file); }
+};
+using file_owner = std::unique_ptr<ferry_file, close_file>;
+
+ferry_place in_file(const file_owner &file, std::uint64_t offset, std::uint64_t row_pitch = 0,
+                    std::uint64_t slice_height = 0) {
+    ferry_place place;
+    ferry_place_file_pitched(&place, file.get(), offset, row_pitch, slice_height);
+    return place;
+}
+ferry_place on_device(std::uint64_t address, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) {
+    ferry_place place;
+    ferry_place_device_pitched(&place, 0, address, row_pitch, slice_height);
+    return place;
+}
+
+class files : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        if (explain({on_device(1 << 20), in_file(open(temporary_file(bytes(1))), 0), 1, 1, 1, {}}).route == 0)
+            GTEST_SKIP() << "this driver has no kernels, so ferry cannot stage";
+    }
+    void TearDown() override {
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        ferry_test::TearDown();
+    }
+
+    file_owner open(const std::string &path, std::uint32_t flags = FERRY_FILE_READ) {
+        const ferry_file_options options = {sizeof options, flags};
+        ferry_error_info error = new_error();
+        ferry_file *file = nullptr;
+        EXPECT_OK(ferry_file_open(basic.get(), path.c_str(), &options, &file, &error)) << describe(error);
+        return file_owner(file);
+    }
+    file_owner open(const temporary_file &file, std::uint32_t flags = FERRY_FILE_READ) {
+        return open(file.path(), flags);
+    }
+    ferry_error_info refuse_open(const char *path, std::int32_t status, std::uint32_t flags = FERRY_FILE_READ) {
+        const ferry_file_options options = {sizeof options, flags};
+        ferry_error_info error = new_error();
+        ferry_file *file = reinterpret_cast<ferry_file *>(1);
+        EXPECT_EQ(status, ferry_file_open(basic.get(), path, &options, &file, &error)) << describe(error);
+        EXPECT_EQ(nullptr, file);
+        return error;
+    }
+    // With each level of checks in turn.
+    void copy(const ferry_copy_desc &copy) {
+        ferry_error_info error = new_error();
+        ASSERT_OK(ferry_copy((++copies % 2 ? basic : full).get(), &copy, nullptr, &error)) << describe(error);
+    }
+    ferry_error_info refuse(const ferry_copy_desc &copy, std::int32_t status,
+                            const ferry_copy_options *options = nullptr) {
+        ferry_error_info error = new_error();
+        EXPECT_EQ(status, ferry_copy(basic.get(), &copy, options, &error)) << describe(error);
+        ferry_error_info again = new_error();
+        ferry_ticket *ticket = nullptr;
+        EXPECT_EQ(status, ferry_copy_async(basic.get(), &copy, options, stream, &ticket, &again)) << describe(again);
+        EXPECT_EQ(describe(error), describe(again));
+        return error;
+    }
+    ferry_ticket *begin(const ferry_copy_desc &copy) {
+        ferry_error_info error = new_error();
+        ferry_ticket *ticket = nullptr;
+        EXPECT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, &ticket, &error)) << describe(error);
+        return ticket;
+    }
+    ferry_explanation explain(const ferry_copy_desc &copy) {
+        ferry_explanation found = {};
+        found.struct_size = sizeof found;
+        static_cast<void>(ferry_copy_explain(basic.get(), &copy, nullptr, &found, nullptr));
+        return found;
+    }
+
+    CUstream stream = nullptr;
+    int copies = 0;
+};
+
+// ---- Bytes
+
+TEST_F(files, ranges_arrive_at_every_offset_and_size) {
+    constexpr std::uint64_t size = 3'000'000;
+    const bytes contents = random_bytes(size, 1);
+    const temporary_file file(contents);
+    const file_owner opened = open(file);
+    const device_memory to(size + 64);
+    for (const std::uint64_t width : {1ull, 3ull, 4095ull, 4096ull, 65537ull, 524288ull, 2'999'000ull})
+        for (const std::uint64_t offset : {0ull, 1ull, 511ull, 1000ull}) {
+            const bytes before(width + 2, std::byte{0xee});
+            write(to, before);
+            copy({on_device(to + 1), in_file(opened, offset), width, 1, 1, {}});
+            bytes expected = before;
+            std::copy_n(contents.begin() + static_cast<std::ptrdiff_t>(offset), width, expected.begin() + 1);
+            ASSERT_EQ(expected, read_back(to, width + 2)) << width << " bytes at " << offset;
+        }
+}
+
+TEST_F(files, the_last_byte_and_the_whole_file_arrive) {
+    const bytes contents = random_bytes(1'000'003, 2);
+    const temporary_file file(contents);
+    const file_owner opened = open(file);
+    const device_memory to(contents.size());
+    copy({on_device(to), in_file(opened, contents.size() - 1), 1, 1, 1, {}});
+    EXPECT_EQ(contents.back(), read_back(to, 1)[0]);
+    copy({on_device(to), in_file(opened, 0), contents.size(), 1, 1, {}});
+    EXPECT_EQ(contents, read_back(to, contents.size()));
+}
+
+// Random boxes between files and devices or arrays, in both directions, against a copy of the pictures.
+TEST_F(files, random_boxes_arrive_in_both_directions) {
+    std::minstd_rand random(3);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    for (int i = 0; i < 150; ++i) {
+        const place_kind kind = std::array{place_kind::device, place_kind::array_2d, place_kind::array_3d}[up_to(2)];
+        const std::uint32_t element = is_array(kind) ? 4 : 1;
+        grid inside = {.width = (1 + up_to(i % 10 == 0 && kind == place_kind::device ? 40'000 : 300)) * element,
+                       .height = 1 + up_to(30),
+                       .depth = kind == place_kind::array_2d ? 1 : 1 + up_to(5),
+                       .element_size = element};
+        const grid shape = inside;
+        if (kind == place_kind::device) {
+            inside.row_pitch = inside.width + up_to(50);
+            inside.slice_height = inside.height + up_to(2);
+        }
+        test_place memory(kind, inside);
+        memory.fill(static_cast<std::uint64_t>(i));
+        const std::uint64_t pitch = shape.width + up_to(100), height = shape.height + up_to(3), lead = up_to(5000);
+        bytes contents = random_bytes(lead + pitch * height * (shape.depth + 1), static_cast<unsigned>(i));
+        const temporary_file file(contents);
+        const file_owner opened = open(file, FERRY_FILE_READ | FERRY_FILE_WRITE);
+        const box at = {up_to((shape.width - 1) / element) * element, up_to(shape.height - 1), up_to(shape.depth - 1)};
+        const std::uint64_t width = (1 + up_to((shape.width - at.x) / element - 1)) * element,
+                            rows = 1 + up_to(shape.height - at.y - 1), slices = 1 + up_to(shape.depth - at.z - 1);
+        ferry_place place = in_file(opened, lead, pitch, height);
+        place.x = up_to(pitch - width);
+        place.y = up_to(height - rows);
+        const auto in_contents = [&](std::uint64_t x, std::uint64_t y, std::uint64_t z) -> std::byte & {
+            return contents[lead + ((z + place.z) * height + y + place.y) * pitch + x + place.x];
+        };
+        const bool reads = up_to(1) == 0;
+        const ferry_place end = memory.describe(up_to(1) ? statement::any : statement::stated, at);
+        const ferry_copy_desc desc = {reads ? end : place, reads ? place : end, width, rows, slices, {}};
+        if (up_to(1)) {
+            copy(desc);
+        } else {
+            ferry_ticket *const ticket = begin(desc);
+            EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+        }
+        for (std::uint64_t z = 0; z < slices; ++z)
+            for (std::uint64_t y = 0; y < rows; ++y)
+                for (std::uint64_t x = 0; x < width; ++x) {
+                    std::byte &inside_byte = memory.picture_at(at.x + x, at.y + y, at.z + z);
+                    if (reads)
+                        inside_byte = in_contents(x, y, z);
+                    else
+                        in_contents(x, y, z) = inside_byte;
+                }
+        ASSERT_EQ(memory.picture(), memory.read()) << i << (reads ? " read" : " written");
+        ASSERT_EQ(contents, file.read()) << i << (reads ? " read" : " written");
+    }
+}
+
+TEST_F(files, a_written_file_grows) {
+    const bytes data = random_bytes(2'000'000, 4);
+    const device_memory from(data.size());
+    write_for_all_streams(from, data);
+    const temporary_file file(bytes(10, std::byte{7}));
+    const file_owner opened = open(file, FERRY_FILE_WRITE);
+    copy({in_file(opened, 100), on_device(from), data.size(), 1, 1, {}});
+    bytes expected(10, std::byte{7});
+    expected.resize(100);
+    expected.insert(expected.end(), data.begin(), data.end());
+    EXPECT_EQ(expected, file.read());
+}
+
+TEST_F(files, a_copy_larger_than_the_staging_buffer_arrives) {
+    const bytes data = random_bytes(40 << 20, 5);
+    const temporary_file file(data), other(bytes(1));
+    const file_owner opened = open(file), written = open(other, FERRY_FILE_READ | FERRY_FILE_WRITE);
+    const device_memory memory(data.size());
+    ferry_ticket *const read = begin({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    ferry_ticket *const write = begin({in_file(written, 0), on_device(memory), data.size(), 1, 1, {}}); // after it
+    EXPECT_OK(ferry_ticket_wait(write, FERRY_NO_TIMEOUT, nullptr));
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_get_info(read, &info, nullptr));
+    EXPECT_EQ(info.done, 1);
+    EXPECT_EQ(info.route, FERRY_ROUTE_STAGED);
+    EXPECT_EQ(info.bytes_done, data.size());
+    EXPECT_EQ(info.bytes_total, data.size());
+    EXPECT_OK(ferry_ticket_release(read, nullptr));
+    EXPECT_OK(ferry_ticket_release(write, nullptr));
+    EXPECT_EQ(data, other.read());
+}
+
+TEST_F(files, a_sparse_file_is_read_and_written_behind_4_GiB) {
+    constexpr std::uint64_t far = (std::uint64_t{1} << 32) - 5000;
+    const bytes data = random_bytes(10'000, 6);
+    const device_memory memory(data.size());
+    write_for_all_streams(memory, data);
+    const temporary_file file(bytes(1));
+    const file_owner opened = open(file, FERRY_FILE_READ | FERRY_FILE_WRITE);
+    copy({in_file(opened, far), on_device(memory), data.size(), 1, 1, {}});
+    write_for_all_streams(memory, bytes(data.size()));
+    copy({on_device(memory), in_file(opened, far), data.size(), 1, 1, {}});
+    EXPECT_EQ(data, read_back(memory, data.size()));
+    write_for_all_streams(memory, bytes(data.size(), std::byte{1}));
+    copy({on_device(memory), in_file(opened, far - 20'000), data.size(), 1, 1, {}});
+    EXPECT_EQ(bytes(data.size()), read_back(memory, data.size()));
+}
+
+// ---- Pieces
+
+TEST_F(files, pieces_of_a_file_arrive_at_any_offsets) {
+    std::minstd_rand random(12);
+    const auto up_to = [&](std::uint64_t most) { return random() % (most + 1); };
+    const bytes contents = random_bytes(5'000'000, 12);
+    const temporary_file file(contents);
+    const file_owner opened = open(file);
+    constexpr std::uint64_t room = 9'000'000;
+    const device_memory memory(room);
+    for (int i = 0; i < 20; ++i) {
+        // Neighbours, neighbours only in the file or only in memory, with short and long gaps, and in any order.
+        std::vector<ferry_piece> pieces;
+        bytes expected = random_bytes(room, static_cast<std::uint64_t>(i));
+        write_for_all_streams(memory, expected);
+        for (std::uint64_t to = up_to(100), from = up_to(1000); pieces.size() < 2000;) {
+            const std::uint64_t size =
+                std::array<std::uint64_t, 4>{0, up_to(40), up_to(5000), up_to(100'000)}[up_to(3)];
+            if (up_to(20) == 0) from = up_to(contents.size());
+            if (to + size > room || from + size > contents.size()) break;
+            pieces.push_back({memory + to, from, size});
+            std::copy_n(contents.begin() + static_cast<std::ptrdiff_t>(from), size,
+                        expected.begin() + static_cast<std::ptrdiff_t>(to));
+            to += size + (up_to(2) ? 0 : up_to(200));
+            from += size + (up_to(2) ? 0 : up_to(300));
+        }
+        ferry_piece_list list;
+        ferry_piece_list_set(&list, pieces.data(), pieces.size());
+        list.source_file = opened.get();
+        ferry_error_info error = new_error();
+        if (i % 2 == 0) {
+            ASSERT_OK(ferry_copy_pieces(basic.get(), &list, nullptr, &error)) << describe(error);
+        } else {
+            ferry_ticket *ticket = nullptr;
+            ASSERT_OK(ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, &ticket, &error)) << describe(error);
+            EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+        }
+        ASSERT_EQ(expected, read_back(memory, room)) << i;
+    }
+}
+
+TEST_F(files, pieces_of_a_file_name_what_is_wrong) {
+    const temporary_file file(bytes(1000));
+    const file_owner reads = open(file), writes = open(file, FERRY_FILE_WRITE);
+    const device_memory memory(1000);
+    bytes here(1000);
+    ferry_error_info error = new_error();
+    const auto refuse = [&](const file_owner &from, ferry_piece second, std::int32_t status, std::int32_t side,
+                            std::int32_t field, bool has_index = true) {
+        const ferry_piece both[] = {{memory, 0, 10}, second};
+        ferry_piece_list list;
+        ferry_piece_list_set(&list, both, 2);
+        list.source_file = from.get();
+        EXPECT_EQ(status, ferry_copy_pieces(basic.get(), &list, nullptr, &error)) << describe(error);
+        EXPECT_EQ(error.side, side) << describe(error);
+        EXPECT_EQ(error.field, field) << describe(error);
+        EXPECT_EQ(error.item, has_index ? FERRY_ITEM_PIECE : FERRY_ITEM_NONE) << describe(error);
+        EXPECT_EQ(error.index, has_index ? 1u : 0u) << describe(error);
+    };
+    refuse(reads, {memory, 991, 10}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    EXPECT_EQ(error.limit, 1000u);
+    refuse(reads, {memory, UINT64_MAX, 2}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    refuse(reads, {0, 0, 10}, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+    refuse(reads, {reinterpret_cast<std::uintptr_t>(here.data()), 0, 10}, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION,
+           FERRY_FIELD_ADDRESS);
+    refuse(reads, {UINT64_MAX - 3, 0, 10}, FERRY_ERROR_OVERFLOW, FERRY_SIDE_PIECES, FERRY_FIELD_SIZE);
+    refuse(writes, {memory, 0, 10}, FERRY_ERROR_HANDLE, FERRY_SIDE_PIECES, FERRY_FIELD_SOURCE_FILE, false);
+
+    const ferry_piece one = {memory, 0, 10};
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, &one, 1);
+    list.source_file = reads.get();
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT,
+              ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, nullptr, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_TICKET);
+    ferry_prepared *prepared = nullptr;
+    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED,
+              ferry_prepared_create_pieces(basic.get(), &list, nullptr, stream, &prepared, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_SOURCE_FILE);
+    captured_graph graph(stream);
+    ferry_ticket *ticket = nullptr;
+    EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, &ticket, &error));
+    graph.end();
+}
+
+TEST_F(files, pieces_of_a_file_that_becomes_shorter_fail_the_ticket) {
+    const temporary_file file(bytes(1'000'000));
+    const file_owner opened = open(file);
+    const device_memory memory(1'000'000);
+    const ferry_piece both[] = {{memory, 0, 1000}, {memory + 2000, 500'000, 400'000}};
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, both, 2);
+    list.source_file = opened.get();
+    ferry_error_info error = new_error();
+    ferry_batch_explanation found = {};
+    found.struct_size = sizeof found;
+    EXPECT_OK(ferry_copy_pieces_explain_async(basic.get(), &list, nullptr, stream, &found, &error)) << describe(error);
+    EXPECT_EQ(found.staged.copies, 2u);
+    EXPECT_EQ(found.staged.bytes, 401'000u);
+    gate before(stream);
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, &ticket, &error)) << describe(error);
+    file.resize(600'000);
+    before.open();
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error));
+    EXPECT_EQ(static_cast<std::int64_t>(error.value), FERRY_FILE_ENDED);
+    EXPECT_GE(error.limit, 600'000u);
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+}
+
+// ---- Order and ends
+
+TEST_F(files, a_file_is_read_and_written_in_the_order_of_the_stream) {
+    const bytes first = random_bytes(1'000'000, 7), second = random_bytes(1'000'000, 8);
+    const temporary_file source(first), destination(bytes(first.size()));
+    const file_owner from = open(source), to = open(destination, FERRY_FILE_WRITE);
+    const device_memory memory(first.size());
+    gate before(stream);
+    ferry_ticket *const read = begin({on_device(memory), in_file(from, 0), first.size(), 1, 1, {}});
+    ferry_ticket *const write = begin({in_file(to, 0), on_device(memory), first.size(), 1, 1, {}});
+    source.write(second);
+    EXPECT_EQ(bytes(first.size()), destination.read());
+    EXPECT_EQ(FERRY_ERROR_NOT_READY, ferry_ticket_wait(read, 1'000'000, nullptr));
+    before.open();
+    EXPECT_OK(ferry_ticket_wait(write, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_EQ(second, destination.read());
+    EXPECT_OK(ferry_ticket_release(read, nullptr));
+    EXPECT_OK(ferry_ticket_release(write, nullptr));
+}
+
+TEST_F(files, a_file_may_be_closed_and_removed_while_a_copy_reads_it) {
+    const bytes data = random_bytes(1'000'000, 9);
+    const device_memory memory(data.size());
+    ferry_ticket *ticket = nullptr;
+    gate before(stream);
+    {
+        const temporary_file file(data);
+        ticket = begin({on_device(memory), in_file(open(file), 0), data.size(), 1, 1, {}});
+    }
+    before.open();
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(data, read_back(memory, data.size()));
+}
+
+// ---- Failures
+
+TEST_F(files, a_file_that_becomes_shorter_fails_the_ticket_and_no_other_copy) {
+    const bytes data = random_bytes(20 << 20, 10);
+    const temporary_file file(data), intact(data);
+    const file_owner opened = open(file), other = open(intact);
+    const device_memory memory(data.size()), to(data.size());
+    gate before(stream);
+    ferry_ticket *const failing = begin({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    ferry_ticket *const good = begin({on_device(to), in_file(other, 0), data.size(), 1, 1, {}});
+    file.resize(5'000'000);
+    before.open();
+    ferry_error_info error = new_error();
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(failing, FERRY_NO_TIMEOUT, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_FILE);
+    EXPECT_EQ(error.numbers, FERRY_NUMBERS_SYSTEM);
+    EXPECT_EQ(static_cast<std::int64_t>(error.value), FERRY_FILE_ENDED);
+    EXPECT_GE(error.limit, 5'000'000u);
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_get_info(failing, &info, nullptr));
+    EXPECT_EQ(info.done, 1);
+    EXPECT_EQ(info.status, FERRY_ERROR_FILE);
+    EXPECT_EQ(info.file_error, FERRY_FILE_ENDED);
+    EXPECT_EQ(info.file_offset, error.limit);
+    EXPECT_OK(ferry_ticket_wait(good, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_release(failing, nullptr));
+    EXPECT_OK(ferry_ticket_release(good, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(data, read_back(to, data.size()));
+    file.write(data); // the file itself is as usable as before
+    copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    EXPECT_EQ(data, read_back(memory, data.size()));
+}
+
+#if defined(__linux__)
+// A limit on the size of files makes the system refuse a write.
+TEST_F(files, a_write_that_the_system_refuses_fails_with_its_error_number) {
+    struct rlimit before {};
+    ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+    constexpr std::uint64_t limit = 3'000'000;
+    const device_memory memory(8 << 20);
+    const temporary_file file(bytes(1));
+    const file_owner opened = open(file, FERRY_FILE_WRITE);
+    signal(SIGXFSZ, SIG_IGN);
+    const struct rlimit low = {limit, before.rlim_max};
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &low), 0);
+    const ferry_copy_desc desc = {in_file(opened, 0), on_device(memory), 8 << 20, 1, 1, {}};
+    ferry_error_info error = new_error();
+    const std::int32_t status = ferry_copy(basic.get(), &desc, nullptr, &error);
+    ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &before), 0);
+    signal(SIGXFSZ, SIG_DFL);
+    EXPECT_EQ(status, FERRY_ERROR_FILE);
+    EXPECT_EQ(error.side, FERRY_SIDE_DESTINATION);
+    EXPECT_EQ(error.field, FERRY_FIELD_FILE);
+    EXPECT_EQ(error.value, static_cast<std::uint64_t>(EFBIG));
+    EXPECT_GE(error.limit, limit);
+    EXPECT_EQ(describe(error), "destination.file: File too large (system error 27) at byte " +
+                                   std::to_string(error.limit) + " (FERRY_ERROR_FILE)");
+    copy(desc);
+}
+
+TEST_F(files, a_descriptor_is_duplicated_with_its_access) {
+    const bytes data = random_bytes(100'000, 11);
+    const int descriptor = memfd_create("ferry", MFD_CLOEXEC);
+    ASSERT_EQ(::write(descriptor, data.data(), data.size()), static_cast<ssize_t>(data.size()));
+    ferry_file *file = nullptr;
+    EXPECT_OK(ferry_file_open_descriptor(basic.get(), descriptor, &file, nullptr));
+    const file_owner opened(file);
+    const device_memory memory(data.size());
+    copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    EXPECT_EQ(data, read_back(memory, data.size()));
+    EXPECT_EQ(lseek(descriptor, 0, SEEK_CUR), static_cast<off_t>(data.size())) << "the position must not move";
+    close(descriptor);
+    copy({in_file(opened, 50), on_device(memory), 100, 1, 1, {}});
+    ferry_file_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_file_get_info(file, &info, nullptr));
+    EXPECT_EQ(info.flags, FERRY_FILE_READ | FERRY_FILE_WRITE);
+    EXPECT_EQ(info.size, data.size());
+
+    const temporary_file other(data);
+    for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR | O_APPEND}) {
+        const int one = ::open(other.path().c_str(), flags | O_CLOEXEC);
+        EXPECT_OK(ferry_file_open_descriptor(basic.get(), one, &file, nullptr));
+        close(one);
+        const file_owner owner(file);
+        EXPECT_OK(ferry_file_get_info(file, &info, nullptr));
+        EXPECT_EQ(info.flags, flags == O_WRONLY ? FERRY_FILE_WRITE : FERRY_FILE_READ);
+    }
+}
+
+TEST_F(files, only_regular_files_can_be_opened) {
+    const std::string pipe = temporary_file(bytes(1)).path() + "-pipe";
+    ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
+    for (const char *path : {"/", "/dev/null", "/dev/zero", pipe.c_str()})
+        EXPECT_EQ(refuse_open(path, FERRY_ERROR_HANDLE).field, FERRY_FIELD_PATH) << path;
+    unlink(pipe.c_str());
+    int ends[2];
+    ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
+    ferry_error_info error = new_error();
+    ferry_file *file = nullptr;
+    EXPECT_EQ(FERRY_ERROR_HANDLE, ferry_file_open_descriptor(basic.get(), ends[0], &file, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_OS_HANDLE);
+    close(ends[0]), close(ends[1]);
+    for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{ends[0]}, std::int64_t{1} << 40}) {
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_file_open_descriptor(basic.get(), bad, &file, &error));
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(EBADF));
+    }
+}
+#endif
+
+TEST_F(files, a_wrong_file_names_what_is_wrong) {
+    const ferry_error_info missing = refuse_open("/nonexistent/ferry", FERRY_ERROR_FILE);
+    EXPECT_EQ(missing.field, FERRY_FIELD_PATH);
+#if defined(__linux__)
+    EXPECT_EQ(describe(missing), "path: No such file or directory (system error 2) (FERRY_ERROR_FILE)");
+#endif
+    EXPECT_EQ(refuse_open(nullptr, FERRY_ERROR_INVALID_ARGUMENT).field, FERRY_FIELD_PATH);
+    EXPECT_EQ(refuse_open("/", FERRY_ERROR_FLAGS, 16).limit, 15u);
+    EXPECT_EQ(refuse_open("/", FERRY_ERROR_FLAGS, FERRY_FILE_READ | FERRY_FILE_CREATE).numbers, FERRY_NUMBERS_NEEDS);
+}
+
+TEST_F(files, create_and_truncate_do_what_they_say) {
+    const temporary_file file(bytes(5, std::byte{3}));
+    open(file, FERRY_FILE_WRITE | FERRY_FILE_CREATE);
+    EXPECT_EQ(file.read().size(), 5u);
+    open(file, FERRY_FILE_WRITE | FERRY_FILE_TRUNCATE);
+    EXPECT_EQ(file.read().size(), 0u);
+    const std::string path = file.path() + "-new";
+    open(path, FERRY_FILE_READ | FERRY_FILE_WRITE | FERRY_FILE_CREATE);
+    EXPECT_TRUE(std::filesystem::remove(path));
+}
+
+TEST_F(files, a_copy_that_a_file_cannot_serve_is_refused_with_its_field) {
+    const bytes data(10'000);
+    const temporary_file file(data);
+    const file_owner reads = open(file), writes = open(file, FERRY_FILE_WRITE);
+    const device_memory memory(data.size());
+    bytes here(data.size());
+    ferry_place host;
+    ferry_place_host(&host, here.data());
+    const auto expect = [&](const ferry_copy_desc &copy, std::int32_t status, std::int32_t side, std::int32_t field) {
+        const ferry_error_info error = refuse(copy, status);
+        EXPECT_EQ(error.side, side) << describe(error);
+        EXPECT_EQ(error.field, field) << describe(error);
+        return error;
+    };
+    const ferry_error_info past = expect({on_device(memory), in_file(reads, 9'000), 1'001, 1, 1, {}},
+                                         FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    EXPECT_EQ(past.value, 10'001u);
+    EXPECT_EQ(past.limit, 10'000u);
+    expect({on_device(memory), in_file(reads, 0, 1'000), 1'000, 11, 1, {}}, FERRY_ERROR_OUT_OF_BOUNDS,
+           FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    expect({on_device(memory), in_file(writes, 0), 10, 1, 1, {}}, FERRY_ERROR_HANDLE, FERRY_SIDE_SOURCE,
+           FERRY_FIELD_FILE);
+    expect({in_file(reads, 0), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_HANDLE, FERRY_SIDE_DESTINATION,
+           FERRY_FIELD_FILE);
+    expect({in_file(writes, INT64_MAX - 5), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_OUT_OF_BOUNDS,
+           FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+    expect({in_file(writes, 0), in_file(reads, 0), 10, 1, 1, {}}, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION,
+           FERRY_FIELD_KIND);
+    expect({host, in_file(reads, 0), 10, 1, 1, {}}, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    expect({in_file(writes, 0), host, 10, 1, 1, {}}, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
+    expect({on_device(memory), in_file(nullptr, 0), 10, 1, 1, {}}, FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE,
+           FERRY_FIELD_FILE);
+    ferry_place marked = host;
+    marked.file = reads.get();
+    expect({on_device(memory), marked, 10, 1, 1, {}}, FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_FILE);
+    for (const std::int32_t route : {FERRY_ROUTE_DRIVER, FERRY_ROUTE_KERNEL, FERRY_ROUTE_RELAYED}) {
+        ferry_copy_options options = {};
+        options.struct_size = sizeof options;
+        options.route = route;
+        EXPECT_EQ(refuse({on_device(memory), in_file(reads, 0), 10, 1, 1, {}}, FERRY_ERROR_ROUTE, &options).value,
+                  static_cast<std::uint64_t>(route == FERRY_ROUTE_RELAYED ? FERRY_OBSTACLE_NOT_BETWEEN_DEVICES
+                                                                          : FERRY_OBSTACLE_FILE));
+    }
+}
+
+TEST_F(files, an_asynchronous_copy_requires_a_ticket) {
+    const temporary_file file(bytes(100));
+    const file_owner opened = open(file);
+    const device_memory memory(100);
+    const ferry_copy_desc desc = {on_device(memory), in_file(opened, 0), 100, 1, 1, {}};
+    ferry_error_info error = new_error();
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_copy_async(basic.get(), &desc, nullptr, stream, nullptr, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_TICKET);
+}
+
+TEST_F(files, batches_fills_and_graphs_refuse_files) {
+    const temporary_file file(bytes(100));
+    const file_owner opened = open(file, FERRY_FILE_READ | FERRY_FILE_WRITE);
+    const device_memory memory(100);
+    const ferry_copy_desc both[] = {{on_device(memory), in_file(opened, 0), 100, 1, 1, {}},
+                                    {in_file(opened, 0), on_device(memory), 10, 2, 1, {}}};
+    for (const ferry_copy_desc &one : both) {
+        ferry_error_info error = new_error();
+        EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_copy_batch(basic.get(), &one, 1, nullptr, &error)) << describe(error);
+        EXPECT_EQ(error.field, FERRY_FIELD_KIND);
+        captured_graph graph(stream);
+        ferry_ticket *ticket = nullptr;
+        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_copy_async(basic.get(), &one, nullptr, stream, &ticket, &error));
+        graph.end();
+    }
+    ferry_fill_desc fill;
+    const ferry_place place = in_file(opened, 0);
+    const std::uint32_t pattern = 0;
+    ferry_fill_desc_init(&fill, &place, 100, 1, 1, &pattern, sizeof pattern);
+    ferry_error_info error = new_error();
+    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_fill(basic.get(), &fill, nullptr, &error));
+    EXPECT_EQ(error.side, FERRY_SIDE_DESTINATION);
+}
+
+TEST_F(files, an_explanation_names_the_file_and_the_staged_route) {
+    const temporary_file file(bytes(1 << 20));
+    const device_memory memory(1 << 20);
+    const ferry_explanation found = explain({on_device(memory), in_file(open(file), 0), 1 << 20, 1, 1, {}});
+    EXPECT_EQ(found.route, FERRY_ROUTE_STAGED);
+    EXPECT_EQ(found.reason, FERRY_REASON_ONLY);
+    EXPECT_EQ(found.source_memory, FERRY_MEMORY_FILE);
+    EXPECT_EQ(found.kernel_obstacle, FERRY_OBSTACLE_FILE);
+}
+
+TEST_F(files, an_instance_that_stages_with_the_programs_threads_opens_no_file) {
+    ferry_options options = options_under_test();
+    options.submit = [](void *, void (*)(void *), void *) -> std::int32_t { return 1; };
+    const instance_owner other = open_or_fail(options);
+    const temporary_file file(bytes(1));
+    ferry_file *opened = nullptr;
+    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_file_open(other.get(), file.path().c_str(), nullptr, &opened, nullptr));
+}
+
+} // namespace
+} // namespace ferry::test

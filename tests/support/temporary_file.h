@@ -1,0 +1,46 @@
+// Files that end with a test.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <random>
+#include <string>
+
+#include "support/driver_under_test.h"
+
+namespace ferry::test {
+
+// A file in the folder for temporary files.
+class temporary_file {
+public:
+    explicit temporary_file(const bytes &contents) {
+        static int count = 0;
+        path_ = std::filesystem::temp_directory_path() /
+                ("ferry-\xc3\xbc-" + std::to_string(std::random_device{}()) + "-" + std::to_string(count++));
+        write(contents);
+    }
+    ~temporary_file() {
+        std::error_code ignored;
+        std::filesystem::remove(path_, ignored);
+    }
+    temporary_file(const temporary_file &) = delete;
+
+    void write(const bytes &contents) const {
+        std::ofstream out(path_, std::ios::binary | std::ios::trunc);
+        out.write(reinterpret_cast<const char *>(contents.data()), static_cast<std::streamsize>(contents.size()));
+        ASSERT_TRUE(out.good());
+    }
+    bytes read() const {
+        bytes all(std::filesystem::file_size(path_));
+        std::ifstream in(path_, std::ios::binary);
+        in.read(reinterpret_cast<char *>(all.data()), static_cast<std::streamsize>(all.size()));
+        return all;
+    }
+    void resize(std::uint64_t size) const { std::filesystem::resize_file(path_, size); }
+    std::string path() const { return path_.string(); }
+
+private:
+    std::filesystem::path path_;
+};
+
+} // namespace ferry::test
