@@ -83,6 +83,10 @@ WRONG = {
         ["copy_pieces(gpu, {ints, &upload::from, &upload::to, &upload::bytes})"],
     "addresses and sizes of pieces must be integers or pointers of 8 bytes":
         ["copy_pieces(gpu, {uploads, &upload::small, &upload::to, &upload::bytes})"],
+    "the third field is the size: an integer, not a pointer":
+        ["copy_pieces(gpu, {uploads, &upload::to, &upload::bytes, &upload::from})"],
+    "the second field is the destination, which cannot be a pointer to const":
+        ["copy_pieces(gpu, {uploads, &upload::to, &upload::from, &upload::bytes})"],
     "name the ranges: pieces(sources(a), destinations(b), sizes(c))":
         ["copy_pieces(gpu, {addresses, addresses, addresses})", "auto made = pieces(addresses, addresses, addresses)"],
     READ_LATER: ["copy_async(gpu, std::vector<int>(4), memory, stream)",
