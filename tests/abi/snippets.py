@@ -53,11 +53,6 @@ GIVEN = {
         ferry_instance *ferry;
         uint64_t device_memory;
         struct CUstream_st *stream;""",
-    ("cpp", "A first copy"): """
-        #include <vector>
-        struct rgba { unsigned char red, green, blue, alpha; };
-        std::vector<rgba> pixels;
-        struct CUstream_st *stream;""",
     ("cpp", "Open once"): """
         #include <functional>
         #include <ferry/ferry.hpp>
