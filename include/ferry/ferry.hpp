@@ -8,6 +8,8 @@
  *     std::vector<float> slice(96 * 64);
  *     ferry::copy(gpu, ferry::view_of(slice).shaped(96, 64), volume.view().sub(0, 0, 7, 96, 64, 1)).or_throw();
  *
+ *   Arguments  The source comes before the destination, in copies, pieces and broadcasts. The functions of the C headers
+ *              take the destination first, like memcpy.
  *   Errors     Calls return a status and creators return a result<T>. Both are [[nodiscard]]. or_throw() turns either
  *              into an exception and exists only where exceptions are enabled. Nothing else throws. Errors count
  *              bytes, as in ferry.h. line() and what() of an error about a typed view also count its elements.
