@@ -5,6 +5,7 @@
 #include <numeric>
 #include <span>
 #include <string>
+#include <thread>
 
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -697,6 +698,29 @@ TEST_F(cpp, helpers_are_set_and_a_copy_over_several_links_is_explained) {
     const ferry_explanation without = explain_async(opened, sent, memory, own, copy_flag::multilink).or_throw();
     EXPECT_EQ(without.multilink_obstacle, FERRY_OBSTACLE_NO_HELPERS);
     EXPECT_EQ(without.links, 0u);
+    ASSERT_OK(opened.disable_peer(1, 0));
+}
+
+TEST_F(cpp, peer_access_permits_kernels_on_the_device_that_has_the_access) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const instance opened = instance::open(options_under_test()).or_throw();
+    const auto first = device_memory<int>::create(opened, 0, 1 << 20).or_throw();
+    auto second = device_memory<int>::create(opened, 1, 1 << 20).or_throw();
+    const stream own[] = {stream::create(opened, 0).or_throw(), stream::create(opened, 1).or_throw()};
+    for (const std::int32_t device : {0, 1}) {
+        ASSERT_OK(opened.disable_peer(0, 1));
+        ASSERT_OK(opened.disable_peer(1, 0));
+        const status enabled = opened.enable_peer(device, 1 - device);
+        if (!enabled.ok()) GTEST_SKIP() << enabled.line().text;
+        for (const std::int32_t runs : {0, 1}) {
+            const auto told = explain_async(opened, first, second, own[runs]).or_throw();
+            EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_NO_ACCESS, runs != device) << line_of(told).text;
+            EXPECT_EQ(told.relay_obstacle, FERRY_OBSTACLE_DIRECT_ACCESS) << line_of(told).text;
+        }
+        ferry_explanation told = {}; // of a thread without a current context: the destination's device runs the copy
+        std::thread([&] { told = explain(opened, first, second).or_throw(); }).join();
+        EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_NO_ACCESS, device == 0) << line_of(told).text;
+    }
     ASSERT_OK(opened.disable_peer(1, 0));
 }
 

@@ -1343,6 +1343,8 @@ public:
     status probe_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return detail::call(ferry_peer_probe, handle_, device, peer);
     }
+    // The driver's copies need access in one of the two directions. Kernels need it for the device that runs the copy:
+    // the device of the stream, or of the destination in a synchronous copy. See ferry_peer_enable.
     status enable_peer(std::int32_t device, std::int32_t peer) const noexcept {
         return detail::call(ferry_peer_enable, handle_, device, peer);
     }

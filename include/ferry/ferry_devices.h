@@ -345,6 +345,12 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
  * of the contexts ends. ferry_close leaves it. After ferry_context_adopt call again. Access that is already enabled is
  * a success.
  *
+ * The driver's copies between two devices use the link if either device has access to the memory of the other. Kernels
+ * require that the device that runs the copy has access to the memory of the other device. The stream decides which
+ * device runs the copy. Without a stream, it is the device of the thread's current context, or else of the destination:
+ * for a synchronous copy from device 0 to device 1, `device` is 1 and `peer` is 0. To permit all routes in both
+ * directions, enable both pairs.
+ *
  * Blocking:      device, as ferry_peer_probe. Also waits while the driver maps the peer's memory.
  * Errors:        as ferry_peer_probe.
  */
