@@ -168,6 +168,20 @@ struct ferry::memory_kind_of<known_device_buffer<T>> : std::integral_constant<st
 template <> struct ferry::memory_kind_of<mapped_file> : std::integral_constant<std::int32_t, FERRY_KIND_HOST> {};
 namespace {
 
+// Views that a program defines, which look like containers.
+struct own_view : device_buffer<int> {};
+struct borrowed_view : device_buffer<int> {};
+struct ranges_view : device_buffer<int> {};
+
+} // namespace
+template <> struct ferry::borrows_memory<borrowed_view> : std::true_type {};
+#ifdef __cpp_lib_ranges
+template <> inline constexpr bool std::ranges::enable_borrowed_range<ranges_view> = true;
+#else
+template <> struct ferry::borrows_memory<ranges_view> : std::true_type {};
+#endif
+namespace {
+
 // An allocator of the program, which may give any memory.
 template <class T> struct own_allocator : std::allocator<T> {
     template <class U> struct rebind { using other = own_allocator<U>; };
@@ -250,6 +264,9 @@ static_assert(can_enqueue<strided_span<int, 2>, strided_span<int, 2>>);
 static_assert(can_copy<std::array<const int, 4>, memory &> && !can_enqueue<std::array<const int, 4>, memory &>);
 static_assert(can_enqueue<std::array<const int, 4> &, memory &> && !can_enqueue<std::array<int, 4>, memory &>);
 static_assert(can_enqueue<packet &, ferry::array &> && !can_enqueue<packet, ferry::array &>);
+static_assert(!can_enqueue<own_view, memory &> && !can_copy<memory &, own_view> && can_enqueue<own_view &, memory &>);
+static_assert(can_enqueue<borrowed_view, memory &> && can_copy<memory &, borrowed_view>);
+static_assert(can_enqueue<ranges_view, memory &> && can_copy<memory &, ranges_view>);
 static_assert(can_enqueue<std::string_view, device_view<char>> && !can_enqueue<std::string, device_view<char>>);
 
 // A type shaped like an mdspan is treated as one, or refused.

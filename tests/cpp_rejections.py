@@ -24,6 +24,8 @@ template <class T, int dimensions> struct span { // shaped like std::mdspan
     static constexpr int rank() { return dimensions; }
 };
 struct arrays { int *data(); int size(); };
+struct own_view { int *data() const; int size() const; };
+struct own_addresses { std::uint64_t *data() const; int size() const; };
 struct upload { const void *from; std::uint64_t to, bytes; std::uint32_t small; };
 template <> struct ferry::memory_kind_of<arrays> : std::integral_constant<std::int32_t, FERRY_KIND_ARRAY> {};
 using rgb = std::array<unsigned char, 3>;
@@ -36,6 +38,7 @@ PARAMETERS = """ferry_instance *gpu, CUstream_st *stream, event &event, array &t
 
 ADDRESS = "an address does not tell how many elements it has: pass a view"
 BATCH = "the copies must be a contiguous range of ferry_copy_desc"
+BORROWED = "For a type that does not own the memory, specialise ferry::borrows_memory"
 CONST = "the destination is const, so it cannot be written: pass"
 CONTIGUOUS = "this is no range of contiguous memory: pass"
 ELEMENTS = "elements must be trivially copyable and not volatile, because ferry copies their bytes: pack"
@@ -65,6 +68,8 @@ WRONG = {
     ELEMENTS: ["std::string names[2]; copy(gpu, names, texels)", "copy(gpu, std::vector<std::string>(), texels)",
                "device_memory<std::string> strings", "device_view<std::string> strings",
                "volatile int numbers[2]; copy(gpu, numbers, memory)"],
+    BORROWED: ["copy_async(gpu, own_view(), memory, stream)", "copy(gpu, memory, own_view())", "view_of(own_view())",
+               "copy_pieces(gpu, {sources(own_addresses()), destinations(addresses), sizes(addresses)})"],
     GONE: ["view_of(std::vector<int>()).sub(0, 1)", "export_memory(gpu, device_memory<int>())",
            "registration::create(gpu, std::vector<int>())"],
     LOST: ["copy(gpu, ints, device_memory<int>())", "fill(gpu, device_memory<int>(), 1)"],

@@ -946,9 +946,8 @@ constexpr view_of_elements<C, T> as_view(C &container, as_container) noexcept {
 template <class R>
 using view_type = decltype(detail::as_view(std::declval<std::remove_reference_t<R> &>(), as_itself{}));
 
-// Whether the memory outlives a temporary R: true for views, mdspans, spans and string views. Their member types
-// (element_type, traits_type) identify them. The return type of data() cannot: std::array<const int, 4> owns the memory
-// that data() points to.
+// The member types element_type and traits_type identify spans and string views. The return type of data() does not:
+// std::array<const int, 4> owns the memory that data() points to.
 template <class R, class = void> inline constexpr bool is_span = false;
 template <class R>
 inline constexpr bool is_span<
@@ -960,10 +959,28 @@ inline constexpr bool is_string_view<
     R, std::enable_if_t<std::is_class_v<typename R::traits_type> &&
                         std::is_same_v<decltype(std::declval<R &>().data()), const typename R::value_type *>>> =
     std::is_trivially_copyable_v<R>;
-template <class R> inline constexpr bool is_non_owning = is_view<R> || is_mdspan<R> || is_span<R> || is_string_view<R>;
+#ifdef __cpp_lib_ranges
+template <class R> inline constexpr bool is_borrowed_range = std::ranges::enable_borrowed_range<R>;
+#else
+template <class R> inline constexpr bool is_borrowed_range = false;
+#endif
+
+} // namespace detail
+
+// Whether the memory that R refers to outlives a temporary R, so that a call may keep the address. True for views, mdspans,
+// spans, string views and, in C++20, types for which std::ranges::enable_borrowed_range is true. A program may
+// specialise this template for its own views:
+//
+//     template <> struct ferry::borrows_memory<my::view> : std::true_type {};
+template <class R, class = void>
+struct borrows_memory : std::bool_constant<detail::is_view<R> || detail::is_mdspan<R> || detail::is_span<R> ||
+                                           detail::is_string_view<R> || detail::is_borrowed_range<R>> {};
+
+namespace detail {
+
 template <class R>
 inline constexpr bool outlives_call =
-    std::is_lvalue_reference_v<R> || is_non_owning<std::remove_cv_t<std::remove_reference_t<R>>>;
+    std::is_lvalue_reference_v<R> || borrows_memory<std::remove_cv_t<std::remove_reference_t<R>>>::value;
 
 // The view of a range, or void.
 template <class R, class = void> struct viewed { using type = void; };
@@ -1033,7 +1050,8 @@ template <class To> constexpr void refuse_destination() noexcept {
                                  "whose elements are not const");
     else
         static_assert(never<To>, "the destination is a temporary that owns its memory, so what is written would be "
-                                 "lost: pass a variable or a view");
+                                 "lost: pass a variable or a view. For a type that does not own the memory, "
+                                 "specialise ferry::borrows_memory");
 }
 
 template <class From, class To> void check_copy() noexcept {
@@ -1049,7 +1067,8 @@ template <class From, class To> void check_copy() noexcept {
 template <class From, class To> void check_copy_async() noexcept {
     if constexpr (has_view<From> && !outlives_call<From>)
         static_assert(never<From>, "the source is a temporary that owns its memory, but the copy reads it after the "
-                                   "call: pass a variable that lives until the copy is complete");
+                                   "call: pass a variable that lives until the copy is complete. For a type that does "
+                                   "not own the memory, specialise ferry::borrows_memory");
     else
         check_copy<From, To>();
 }
@@ -1069,7 +1088,8 @@ template <class R> constexpr void check_view() noexcept {
         refuse_range<R>();
     else
         static_assert(can_view<R>, "this is a temporary that owns its memory, so the memory would be gone after the "
-                                   "call: pass a variable");
+                                   "call: pass a variable. For a type that does not own the memory, specialise "
+                                   "ferry::borrows_memory");
 }
 
 template <class R> void check_registration() noexcept {
@@ -2772,8 +2792,8 @@ template <class R, class T>
 inline constexpr bool outlives_pieces = outlives_call<R> || !is_contiguous<std::remove_reference_t<R>, T>;
 template <class R, class T> void check_outlives_pieces() noexcept {
     static_assert(outlives_pieces<R, T>,
-                  "these addresses or sizes are a temporary that owns its memory, but the pieces "
-                  "refer to it: pass a variable");
+                  "these addresses or sizes are a temporary that owns its memory, but the pieces refer to it: pass a "
+                  "variable. For a type that does not own the memory, specialise ferry::borrows_memory");
 }
 
 // Numbers with a name, in a contiguous range. The struct does not own the range, which must outlive it.
