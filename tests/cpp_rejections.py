@@ -15,6 +15,7 @@ GIVEN = """
 #include <ferry/ferry.hpp>
 #include <array>
 #include <list>
+#include <memory>
 #include <string>
 #include <vector>
 template <class T, int dimensions> struct span { // shaped like std::mdspan
@@ -24,6 +25,8 @@ template <class T, int dimensions> struct span { // shaped like std::mdspan
     static constexpr int rank() { return dimensions; }
 };
 struct arrays { int *data(); int size(); };
+template <class T> struct getter { T get() const; };
+struct ender { void operator()(CUstream_st *) const; };
 struct own_view { int *data() const; int size() const; };
 struct own_addresses { std::uint64_t *data() const; int size() const; };
 struct upload { const void *from; std::uint64_t to, bytes; std::uint32_t small; };
@@ -122,7 +125,7 @@ WRONG = {
          "auto flags = copy_flags(copy_flag::multilink) | host_flag::shared"],
     "not an option: pass copy_flag, copy_route, copy_priority, source_order, max_sms or tag":
         ["copy(gpu, ints, memory, FERRY_COPY_MULTILINK)", "copy(gpu, ints, memory, 8)",
-         "copy(gpu, ferry_copy_desc(), FERRY_ROUTE_DRIVER)", "copy(gpu, ints, memory, stream)",
+         "copy(gpu, ferry_copy_desc(), FERRY_ROUTE_DRIVER)",
          "copy(gpu, ints, memory, nullptr)", "copy_async(gpu, ints, memory, stream, host_flags())",
          "ferry_copy_options options = {}; auto made = copy_async_ticket(gpu, ints, memory, stream, &options)",
          "explain_async(gpu, ferry_fill_desc(), stream, 0)", "fill(gpu, memory, 1, host_flag::shared)",
@@ -131,6 +134,22 @@ WRONG = {
          "copy_pieces(gpu, all, FERRY_COPY_CHECK_OVERLAP)",
          "broadcast(gpu, source(1), destinations(addresses), 4, event_flag::interprocess | event_flag::disable_timing)",
          "batch.launch(stream, 7)", "auto made = prepared::create(gpu, std::vector<ferry_copy_desc>(), stream, 1)"],
+    "a stream is not an option: pass it to copy_async(), before the options":
+        ["copy(gpu, ints, memory, stream)", "copy(gpu, ints, memory, ferry::stream())",
+         "ferry::stream own; fill(gpu, memory, 1, own)", "explain(gpu, ints, memory, getter<CUstream_st *>())"],
+    "not a stream: pass a CUstream, a ferry::stream, or a type that stream_view describes":
+        ["copy_async(gpu, ints, memory, event)", "copy_async(gpu, ints, memory, copy_flag::multilink)",
+         "copy_pieces_async(gpu, all, getter<int>())", "fill_async(gpu, memory, 1, memory)"],
+    "pass (gpu, from, to)":
+        ["copy(ints, memory)", "copy(ints, memory, gpu)", "copy(gpu, ints)"],
+    "pass (gpu, from, to, stream)":
+        ["copy_async(ints, memory, stream)", "copy_async(gpu, ints, memory)", "copy_async(ints, memory, gpu, stream)",
+         "copy_async(gpu, ints, memory, 3)"],
+    "pass (gpu, to, value)": ["fill(memory, 1)", "fill(gpu, memory)"],
+    "pass (gpu, to, value, stream)":
+        ["fill_async(gpu, memory, 1)", "fill_async(memory, 1, stream)"],
+    "not a range of ferry::piece: pass pieces(structs, &S::source, &S::destination, &S::bytes)":
+        ["copy_pieces(gpu, uploads)", "copy_pieces_async(gpu, ints, stream)", "auto made = pieces(memory)"],
     "two values of one option: pass one":
         ["copy(gpu, ints, memory, copy_route::driver | copy_route::kernel)", "auto options = max_sms(2) | max_sms(4)"],
     "only a part can be on the right of |: join the parts one by one":
@@ -160,7 +179,8 @@ WRONG = {
     "the stream would be gone: keep the owner":
         ["auto made = stream_memory<int>::create(gpu, 0, 4, ferry::stream())",
          "auto made = imported_memory<int>::open(gpu, ferry_ipc_handle(), ferry::stream())",
-         "pinned_block<int>().set_stream(ferry::stream())", "copy_async(gpu, ints, memory, ferry::stream())"],
+         "pinned_block<int>().set_stream(ferry::stream())", "copy_async(gpu, ints, memory, ferry::stream())",
+         "copy_async(gpu, ints, memory, std::unique_ptr<CUstream_st, ender>())"],
     "the pool would be gone": ["auto made = pinned_block<int>::create(pinned_pool(), 4)",
                                "auto made = pinned_block<int>::create(pinned_pool(), 4, stream)"],
     "the pool would be gone before the view: keep the owner":

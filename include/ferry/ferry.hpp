@@ -376,6 +376,15 @@ constexpr void set(ferry_copy_options &options, source_order part) noexcept {
 constexpr void set(ferry_copy_options &options, max_sms part) noexcept { options.max_sms = part.count; }
 constexpr void set(ferry_copy_options &options, tag part) noexcept { options.tag = part.number; }
 
+template <class S, class = void> inline constexpr bool gets_stream = false;
+template <class S>
+inline constexpr bool
+    gets_stream<S, std::enable_if_t<std::is_convertible_v<decltype(std::declval<S &>().get()), CUstream_st *>>> = true;
+// Whether a variable of the type S is a stream argument: see stream_view.
+template <class S>
+inline constexpr bool is_stream = std::is_convertible_v<std::remove_reference_t<S> &, CUstream_st *> || gets_stream<S>;
+template <class S> inline constexpr bool is_given_stream = is_stream<S> && !std::is_null_pointer_v<S>; // not NULL
+
 template <class T, class = void> inline constexpr bool is_part = false;
 template <class T>
 inline constexpr bool
@@ -395,8 +404,10 @@ public:
     constexpr copy_options(Part part) noexcept : copy_options(ordinary()) {
         detail::set(fields_, part);
     }
-    template <class T, std::enable_if_t<!detail::is_part<T>, int> = 0>
+    template <class T, std::enable_if_t<!detail::is_part<T> && !detail::is_given_stream<T>, int> = 0>
     copy_options(T) = delete; // not an option: pass copy_flag, copy_route, copy_priority, source_order, max_sms or tag
+    template <class T, std::enable_if_t<detail::is_given_stream<T>, int> = 0>
+    copy_options(const T &) = delete; // a stream is not an option: pass it to copy_async(), before the options
 
     // The ordinary choice in every field. Replaces the options of the instance.
     static constexpr copy_options ordinary() noexcept { return ferry_copy_options{}; }
@@ -1144,6 +1155,7 @@ template <class T, class R> list<T> list_of(R &range) noexcept {
 struct any_value {
     template <class T> any_value(const T &) noexcept {}
 };
+using any = const any_value &;
 template <class V> struct value_of { using type = any_value; };
 template <class T, std::int32_t kind> struct value_of<linear_view<T, kind>> { using type = std::remove_const_t<T>; };
 template <class To> using fill_element = typename value_of<view_or_void<To>>::type;
@@ -1163,15 +1175,12 @@ view_of(R &&range) noexcept {
         return {};
 }
 
-class stream;
-
 namespace detail {
 
-template <class S, class = void> inline constexpr bool gets_stream = false;
+// A temporary that ends a stream, such as a std::unique_ptr: owners cannot be copied.
 template <class S>
-inline constexpr bool
-    gets_stream<S, std::enable_if_t<std::is_convertible_v<decltype(std::declval<S &>().get()), CUstream_st *>>> = true;
-template <class S> using if_stream = std::enable_if_t<std::is_convertible_v<S, CUstream_st *> || gets_stream<S>, int>;
+inline constexpr bool is_temporary_owner =
+    !std::is_lvalue_reference_v<S> && !std::is_copy_constructible_v<std::remove_cv_t<S>>;
 
 } // namespace detail
 
@@ -1181,13 +1190,18 @@ class stream_view {
 public:
     constexpr stream_view() noexcept = default;
     constexpr stream_view(CUstream_st *handle) noexcept : handle_(handle) {}
-    template <class S, detail::if_stream<S> = 0> constexpr stream_view(S &&stream) {
-        if constexpr (std::is_convertible_v<S, CUstream_st *>)
-            handle_ = std::forward<S>(stream);
+    template <class S, std::enable_if_t<detail::is_stream<S> && !detail::is_temporary_owner<S>, int> = 0>
+    constexpr stream_view(S &&stream) {
+        if constexpr (std::is_convertible_v<std::remove_reference_t<S> &, CUstream_st *>)
+            handle_ = stream;
         else
             handle_ = stream.get();
     }
-    stream_view(const stream &&) = delete; // the stream would be gone: keep the owner in a variable
+    template <class S, std::enable_if_t<detail::is_stream<S> && detail::is_temporary_owner<S>, int> = 0>
+    stream_view(S &&) = delete; // the stream would be gone: keep the owner in a variable
+    template <class S,
+              std::enable_if_t<!detail::is_stream<S> && !std::is_integral_v<std::remove_reference_t<S>>, int> = 0>
+    stream_view(S &&) = delete; // not a stream: pass a CUstream, a ferry::stream, or a type that stream_view describes
     constexpr operator CUstream_st *() const noexcept { return handle_; }
     constexpr CUstream_st *handle() const noexcept { return handle_; }
 
@@ -2484,6 +2498,16 @@ status copy(ferry_instance *instance, From &&from, To &&to, const copy_options &
         from, to, [&](const ferry_copy_desc &desc) noexcept { return ferry::copy(instance, desc, options); });
 }
 
+// For calls whose arguments fit no other function. The compiler prints the comment.
+template <int = 0>
+status copy(detail::any, detail::any, detail::any = 0, detail::any = 0) = delete; // pass (gpu, from, to)
+template <int = 0>
+status copy_async(detail::any, detail::any, detail::any = 0, detail::any = 0) = delete; // pass (gpu, from, to, stream)
+template <int = 0>
+status fill(detail::any, detail::any, detail::any = 0, detail::any = 0) = delete; // pass (gpu, to, value)
+template <int = 0>
+status fill_async(detail::any, detail::any, detail::any = 0, detail::any = 0) = delete; // pass (gpu, to, value, stream)
+
 // ferry_copy_async: ordered on `stream`.
 inline status copy_async(ferry_instance *instance, const ferry_copy_desc &desc, stream_view stream,
                          const copy_options &options = {}) noexcept {
@@ -2854,6 +2878,9 @@ struct pieces {
         const auto whole = detail::list_of<element>(all);
         ferry_piece_list_set(&list, whole.first, whole.count);
     }
+    template <class R, detail::if_not<R, ferry_piece_list> = 0,
+              std::enable_if_t<!detail::is_pieces<R> && !std::is_base_of_v<pieces, std::decay_t<R>>, int> = 0>
+    pieces(R &&) = delete; // not a range of ferry::piece: pass pieces(structs, &S::source, &S::destination, &S::bytes)
     template <class A, class B, class C, std::enable_if_t<detail::are_numbers<A, B, C>, int> = 0>
     pieces(A &&, B &&, C &&) = delete; // name the ranges: pieces(sources(a), destinations(b), sizes(c))
     pieces(const source_list &from, const destination_list &to, const size_list &of) noexcept
