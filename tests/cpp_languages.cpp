@@ -546,6 +546,10 @@ void copy_strided(const ferry::instance &ferry) {
     for (const auto &each : cases) {
         const auto view = ferry::view_of(each.span);
         expect(view.error().field() == each.field, "a layout is taken or refused for the right reason");
+        const bool names_row =
+            std::string(view.error().line().text).find("elements of a row, which must be contiguous") !=
+            std::string::npos;
+        expect(names_row == (each.field == FERRY_FIELD_X), "a stride between the elements of a row is named");
         const std::size_t w = view.width(), h = view.height(), d = view.depth();
         const ferry::status done = ferry::copy(ferry, view, ferry::view_of(back).shaped(w, h, d));
         expect(each.field ? done.side() == FERRY_SIDE_SOURCE : done.ok(), "and so by a copy");

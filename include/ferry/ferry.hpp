@@ -83,6 +83,11 @@ namespace detail {
 // Repeats the numbers of an error that counts bytes in elements, if these are whole.
 inline void write_elements(const ferry_error_info &error, std::uint64_t element_size, char *buffer,
                            std::size_t size) noexcept {
+    // Only mdspans have this error.
+    if (error.status == FERRY_ERROR_PITCH && error.field == FERRY_FIELD_X) {
+        std::snprintf(buffer, size, "; x is the stride between elements of a row, which must be contiguous");
+        return;
+    }
     // Numbers that overflow are cut off.
     if (element_size <= 1 || error.value == error.limit || error.status == FERRY_ERROR_OVERFLOW) return;
     const auto whole = [=](std::uint64_t bytes) noexcept { return bytes % element_size == 0; };
