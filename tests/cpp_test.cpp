@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
+#include <limits>
 #include <numeric>
 #include <span>
 #include <string>
@@ -722,6 +723,41 @@ TEST_F(cpp, peer_access_permits_kernels_on_the_device_that_has_the_access) {
         EXPECT_EQ(told.kernel_obstacle == FERRY_OBSTACLE_NO_ACCESS, device == 0) << line_of(told).text;
     }
     ASSERT_OK(opened.disable_peer(1, 0));
+}
+
+// Every number and name in this explanation is as long as it can be.
+TEST_F(cpp, the_longest_explanation_fits_into_a_line) {
+    constexpr std::uint64_t longest = ~std::uint64_t{0};
+    ferry_explanation told = {};
+    told.struct_size = sizeof told;
+    told.blocks = FERRY_BLOCKS_UNTIL_DONE;
+    told.synchronises = 1;
+    std::fill_n(told.driver_call, sizeof told.driver_call - 1, 'c');
+    told.source_memory = told.destination_memory = FERRY_MEMORY_ARRAY;
+    told.source_device = told.destination_device = std::numeric_limits<std::int32_t>::min();
+    told.calls = told.max_sms = told.threads = told.links = told.helper_sms = ~0u;
+    told.width = told.height = told.depth = longest;
+    told.driver_ns = told.kernel_ns = told.staged_ns = told.relay_ns = told.multilink_ns = longest;
+    told.profile = FERRY_PROFILE_CAUTIOUS;
+    std::uint64_t length = 0;
+    for (std::int32_t route = 0; route <= FERRY_ROUTE_MULTILINK; ++route)
+        for (std::int32_t obstacle = 0; obstacle <= FERRY_OBSTACLE_BUSY; ++obstacle)
+            for (std::int32_t reason = 0; reason <= FERRY_REASON_MULTILINK; ++reason) {
+                told.route = route;
+                told.kernel_obstacle = told.staged_obstacle = obstacle;
+                told.reason = reason;
+                length = std::max(length, ferry_explanation_format(&told, nullptr, 0));
+            }
+    EXPECT_GT(length, 300u);
+    EXPECT_LT(length, sizeof line().text);
+
+    ferry_batch_explanation batch = {};
+    batch.struct_size = sizeof batch;
+    batch.blocks = FERRY_BLOCKS_UNTIL_DONE;
+    batch.max_sms = batch.threads = ~0u;
+    batch.broadcasts = batch.staged = batch.kernels = batch.batch_calls =
+        batch.singles = {longest, longest, longest, 0};
+    EXPECT_LT(ferry_batch_explanation_format(&batch, nullptr, 0), sizeof line().text);
 }
 
 TEST_F(cpp, a_copy_between_devices_can_be_relayed) {

@@ -72,9 +72,9 @@ inline namespace v0_7 {
 // Status
 // ---------------------------------------------------------------------------------------------------------------------
 
-// One readable line, truncated to fit.
+// One readable line. Lines about explanations always fit; other lines are truncated to fit.
 struct line {
-    char text[512] = "";
+    char text[768] = "";
     const char *c_str() const noexcept { return text; }
 };
 
