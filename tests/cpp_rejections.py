@@ -26,6 +26,7 @@ template <class T, int dimensions> struct span { // shaped like std::mdspan
 };
 struct arrays { int *data(); int size(); };
 template <class T> struct getter { T get() const; };
+template <class T> struct with_data { T data(); int size(); };
 struct ender { void operator()(CUstream_st *) const; };
 struct own_view { int *data() const; int size() const; };
 struct own_addresses { std::uint64_t *data() const; int size() const; };
@@ -44,6 +45,7 @@ BATCH = "the copies must be a contiguous range of ferry_copy_desc"
 BORROWED = "For a type that does not own the memory, specialise ferry::borrows_memory"
 CONST = "the destination is const, so it cannot be written: pass"
 CONTIGUOUS = "this is no range of contiguous memory: pass"
+DATA = "data() of this range returns no pointer to elements: pass a view"
 ELEMENTS = "elements must be trivially copyable and not volatile, because ferry copies their bytes: pack"
 GONE = "this is a temporary that owns its memory, so the memory would be gone after the call: pass a variable"
 LOST = "the destination is a temporary that owns its memory, so what is written would be lost: pass"
@@ -68,6 +70,7 @@ WRONG = {
     CONTIGUOUS: ["copy(gpu, std::list<int>(), memory)", "copy(gpu, memory, std::vector<bool>())",
                  "copy_async(gpu, std::list<int>(), memory, stream)", "view_of(nullptr)",
                  "registration::create(gpu, event)"],
+    DATA: ["copy(gpu, with_data<getter<int *>>(), memory)", "copy_async(gpu, memory, *new with_data<void *>, stream)"],
     ELEMENTS: ["std::string names[2]; copy(gpu, names, texels)", "copy(gpu, std::vector<std::string>(), texels)",
                "device_memory<std::string> strings", "device_view<std::string> strings",
                "volatile int numbers[2]; copy(gpu, numbers, memory)"],

@@ -1038,6 +1038,12 @@ template <class R> struct data_of<R, std::enable_if_t<std::is_pointer_v<decltype
 };
 template <class R> using data_element = typename data_of<R>::type;
 
+// Whether data() returns something other than a pointer to elements, such as a thrust::device_ptr or a void *.
+template <class R, class = void> inline constexpr bool has_other_data = false;
+template <class R>
+inline constexpr bool has_other_data<R, std::enable_if_t<!std::is_void_v<decltype(std::declval<R &>().data())>>> =
+    std::is_void_v<data_element<R>>;
+
 template <class R> constexpr void refuse_range() noexcept {
     using range = std::remove_cv_t<std::remove_reference_t<R>>;
     if constexpr (is_result<range>)
@@ -1053,6 +1059,10 @@ template <class R> constexpr void refuse_range() noexcept {
         static_assert(never<R>, "a C array must have at most 3 dimensions: pass a view of the part to copy");
     else if constexpr (std::is_array_v<range> || (!std::is_void_v<data_element<R>> && !is_element<data_element<R>>))
         refuse_elements<R>();
+    else if constexpr (has_other_data<range>)
+        static_assert(never<R>, "data() of this range returns no pointer to elements: pass a view, such as "
+                                "ferry::device_view<T>(device, pointer, width). thrust::raw_pointer_cast or "
+                                "static_cast<T *> of data() gives the pointer");
     else
         static_assert(never<R>, "this is no range of contiguous memory: pass a view, an owner, a C array, an mdspan, "
                                 "or a container with data() and size() such as std::vector, but not std::vector<bool>");
