@@ -438,6 +438,9 @@ TEST_F(cpp, an_unknown_array_format_is_refused_by_field) {
     EXPECT_STREQ(three.line().c_str(), "options.channels: 3, must be a power of two, at most 4 "
                                        "(FERRY_ERROR_ARRAY_FORMAT from cuArray3DCreate)");
     const auto unknown = mipmapped_array::create(gpu, 0, array_desc(0x7f, 1, 8)).error();
+    const auto swapped = array::create(gpu, 0, array_desc(4, FERRY_FORMAT_FLOAT, 8)).error();
+    EXPECT_NE(std::strstr(swapped.line().text, "; array_desc() takes a FERRY_FORMAT_* constant first"), nullptr)
+        << swapped.line().text;
     expect_refusal(unknown, FERRY_ERROR_ARRAY_FORMAT, FERRY_SIDE_OPTIONS, FERRY_FIELD_FORMAT);
     EXPECT_EQ(unknown.info().value, 0x7fu);
 }

@@ -80,16 +80,19 @@ struct line {
 
 namespace detail {
 
-// Repeats the numbers of an error that counts bytes in elements, if these are whole.
-inline void write_elements(const ferry_error_info &error, std::uint64_t element_size, char *buffer,
-                           std::size_t size) noexcept {
-    // Only mdspans have this error.
-    if (error.status == FERRY_ERROR_PITCH && error.field == FERRY_FIELD_X) {
-        std::snprintf(buffer, size, "; x is the stride between elements of a row, which must be contiguous");
-        return;
-    }
+// What an error of the C functions means in terms of the C++ arguments. Repeats the numbers of an error that counts bytes
+// in elements, if these are whole.
+inline void write_note(const ferry_error_info &error, std::uint64_t element_size, char *buffer,
+                       std::size_t size) noexcept {
+    const char *const note =
+        error.status == FERRY_ERROR_PITCH && error.field == FERRY_FIELD_X // only mdspans
+            ? "; x is the stride between elements of a row, which must be contiguous"
+            : error.status == FERRY_ERROR_ARRAY_FORMAT && error.field == FERRY_FIELD_FORMAT
+                  ? "; array_desc() takes a FERRY_FORMAT_* constant first, then the number of channels"
+                  : nullptr;
+    if (note) std::snprintf(buffer, size, "%s", note);
     // Numbers that overflow are cut off.
-    if (element_size <= 1 || error.value == error.limit || error.status == FERRY_ERROR_OVERFLOW) return;
+    if (note || element_size <= 1 || error.value == error.limit || error.status == FERRY_ERROR_OVERFLOW) return;
     const auto whole = [=](std::uint64_t bytes) noexcept { return bytes % element_size == 0; };
     const auto elements = [=](std::uint64_t bytes) noexcept -> unsigned long long { return bytes / element_size; };
     const bool counts_bytes = error.field == FERRY_FIELD_X || error.field == FERRY_FIELD_WIDTH ||
@@ -132,7 +135,7 @@ public:
         ferry::line line;
         const std::uint64_t length = ferry_error_format(&info_, line.text, sizeof line.text);
         if (length < sizeof line.text)
-            detail::write_elements(info_, element_size_, line.text + length, sizeof line.text - length);
+            detail::write_note(info_, element_size_, line.text + length, sizeof line.text - length);
         return line;
     }
     bool context_is_dead() const noexcept { return (ferry_status_traits(code()) & FERRY_STATUS_CONTEXT_DEAD) != 0; }
