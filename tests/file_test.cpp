@@ -1,6 +1,7 @@
 // Files as places of copies, and the functions of ferry_file.h.
 #include <algorithm>
 #include <array>
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -21,7 +22,46 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
+#endif
+
+namespace {
+
+// What one of the next transfers of a file does. The others are made by the system.
+struct replaced_transfer {
+    std::atomic<int> left = 0; // transfers up to this one; 0: none is replaced
+    std::atomic<int> failure = 0;
+    std::atomic<bool> is_short = false; // transfers one byte, otherwise fails or ends
+    std::atomic<int> calls = 0;
+} replaced;
+
+} // namespace
+
+#if defined(__linux__)
+extern "C" ssize_t __real_preadv64(int, const iovec *, int, off64_t);
+extern "C" ssize_t __real_pwritev64(int, const iovec *, int, off64_t);
+
+namespace {
+
+template <class Transfer>
+ssize_t transfer_or_replace(Transfer transfer, int file, const iovec *parts, int count, off64_t offset) {
+    ++replaced.calls;
+    if (replaced.left == 0 || --replaced.left != 0) return transfer(file, parts, count, offset);
+    const iovec byte = {parts[0].iov_base, 1};
+    if (replaced.is_short) return transfer(file, &byte, 1, offset);
+    errno = replaced.failure;
+    return replaced.failure ? -1 : 0;
+}
+
+} // namespace
+
+extern "C" ssize_t __wrap_preadv64(int file, const iovec *parts, int count, off64_t offset) {
+    return transfer_or_replace(__real_preadv64, file, parts, count, offset);
+}
+extern "C" ssize_t __wrap_pwritev64(int file, const iovec *parts, int count, off64_t offset) {
+    return transfer_or_replace(__real_pwritev64, file, parts, count, offset);
+}
 #endif
 
 namespace ferry::test {
@@ -426,6 +466,51 @@ TEST_F(files, a_file_that_becomes_shorter_fails_the_ticket_and_no_other_copy) {
 }
 
 #if defined(__linux__)
+// Each transfer of a copy is replaced once. Signals and short transfers are repeated. All other failures are reported
+// with their error number, and no byte is reported as copied that was not.
+TEST_F(files, each_transfer_that_fails_once_is_repeated_or_reported) {
+    const bytes data = random_bytes(600'000, 13);
+    const temporary_file file(data);
+    const file_owner opened = open(file, FERRY_FILE_READ | FERRY_FILE_WRITE);
+    const device_memory memory(data.size());
+    const struct {
+        int failure;
+        bool is_short, is_repeated;
+    } rows[] = {{EINTR, false, true},   {0, true, true},       {EAGAIN, false, false}, {EIO, false, false},
+                {ESTALE, false, false}, {EBADF, false, false}, {0, false, false}};
+    for (const bool reads : {true, false}) {
+        const ferry_copy_desc desc =
+            reads ? ferry_copy_desc{on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}}
+                  : ferry_copy_desc{in_file(opened, 0), on_device(memory), data.size(), 1, 1, {}};
+        if (!reads) write_for_all_streams(memory, data);
+        replaced.calls = 0;
+        copy(desc);
+        const int calls = replaced.calls;
+        ASSERT_GT(calls, 1);
+        for (const auto &row : rows)
+            for (int at = 1; at <= calls; ++at) {
+                if (reads) write_for_all_streams(memory, bytes(data.size()));
+                replaced.failure = row.failure;
+                replaced.is_short = row.is_short;
+                replaced.left = at;
+                ferry_error_info error = new_error();
+                const std::int32_t status = ferry_copy(basic.get(), &desc, nullptr, &error);
+                EXPECT_EQ(replaced.left, 0);
+                ASSERT_EQ(status, row.is_repeated ? FERRY_SUCCESS : FERRY_ERROR_FILE) << describe(error);
+                if (row.is_repeated) {
+                    ASSERT_EQ(data, reads ? read_back(memory, data.size()) : file.read());
+                    continue;
+                }
+                const int expected = row.failure ? row.failure : reads ? FERRY_FILE_ENDED : ENOSPC;
+                EXPECT_EQ(static_cast<std::int64_t>(error.value), expected);
+                EXPECT_LT(error.limit, data.size());
+            }
+    }
+    replaced.left = 0;
+    copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    EXPECT_EQ(data, read_back(memory, data.size()));
+}
+
 // A limit on the size of files makes the system refuse a write.
 TEST_F(files, a_write_that_the_system_refuses_fails_with_its_error_number) {
     struct rlimit before {};
