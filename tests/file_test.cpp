@@ -7,6 +7,7 @@
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <thread>
 
 #include "ferry/ferry_file.h"
 #include "support/captured_graph.h"
@@ -34,6 +35,8 @@ struct replaced_transfer {
     std::atomic<int> failure = 0;
     std::atomic<bool> is_short = false; // transfers one byte, otherwise fails or ends
     std::atomic<int> calls = 0;
+    std::atomic<bool> are_late = false; // all transfers wait until it is false, as on a server that does not answer
+    std::atomic<int> waiting = 0;
 } replaced;
 
 } // namespace
@@ -47,6 +50,9 @@ namespace {
 template <class Transfer>
 ssize_t transfer_or_replace(Transfer transfer, int file, const iovec *parts, int count, off64_t offset) {
     ++replaced.calls;
+    ++replaced.waiting;
+    replaced.are_late.wait(true);
+    --replaced.waiting;
     if (replaced.left == 0 || --replaced.left != 0) return transfer(file, parts, count, offset);
     const iovec byte = {parts[0].iov_base, 1};
     if (replaced.is_short) return transfer(file, &byte, 1, offset);
@@ -508,6 +514,41 @@ TEST_F(files, each_transfer_that_fails_once_is_repeated_or_reported) {
     }
     replaced.left = 0;
     copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    EXPECT_EQ(data, read_back(memory, data.size()));
+}
+
+// Copies of memory get other threads and slots while all threads at first wait for a file.
+TEST_F(files, a_file_that_does_not_answer_delays_no_copy_of_memory) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "all streams wait for each other";
+    const bytes data = random_bytes(20 << 20, 14), here = random_bytes(20 << 20, 15);
+    const temporary_file file(data);
+    const file_owner opened = open(file);
+    const device_memory memory(data.size()), to(here.size());
+    test_stream other;
+    replaced.are_late = true;
+    ferry_ticket *const late = begin({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+    while (replaced.waiting == 0)
+        std::this_thread::yield();
+    ferry_copy_options staged = {};
+    staged.struct_size = sizeof staged;
+    staged.route = FERRY_ROUTE_STAGED;
+    for (int i = 0; i < 3; ++i) {
+        write(to, bytes(here.size()));
+        EXPECT_OK(raw().cuStreamSynchronize(nullptr)); // waits for no other stream
+        ferry_ticket *ticket = nullptr;
+        EXPECT_OK(ferry_copy_bytes_async(basic.get(), to, reinterpret_cast<std::uintptr_t>(here.data()), here.size(),
+                                         &staged, other, &ticket, nullptr));
+        EXPECT_OK(ferry_ticket_wait(ticket, 20'000'000'000, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        EXPECT_OK(raw().cuStreamSynchronize(other));
+        EXPECT_EQ(here, read_back(to, here.size()));
+    }
+    EXPECT_EQ(FERRY_ERROR_NOT_READY, ferry_ticket_wait(late, 0, nullptr));
+    replaced.are_late = false;
+    replaced.are_late.notify_all();
+    EXPECT_OK(ferry_ticket_wait(late, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_release(late, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_EQ(data, read_back(memory, data.size()));
 }
 
