@@ -57,6 +57,15 @@ GIVEN = {
         #include <functional>
         #include <ferry/ferry.hpp>
         struct job_system { void add_move(std::function<void()> move); } jobs;""",
+    ("cpp", "Pending copies on the software driver"): """
+        #include <chrono>
+        #include <thread>
+        #include <vector>
+        #include <ferry/ferry.hpp>
+        ferry::instance gpu;
+        ferry::stream stream;
+        std::vector<int> pixels;
+        ferry::device_memory<int> image;""",
     ("cpp", "A trace of the copies"): """
         #include <ferry/ferry.hpp>
         #include <ferry/ferry_nvtx.hpp>
