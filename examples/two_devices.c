@@ -30,7 +30,7 @@ int main(void) {
     if (!status && report.device_count > 1) peer = 1; /* otherwise both ends are on device 0 */
 
     /* This first transfers test data, because some machines report peer access but lose data. */
-    const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, 0, peer, NULL) == FERRY_SUCCESS;
+    const int has_access = !status && peer == 1 && ferry_peer_enable(ferry, peer, 0, NULL) == FERRY_SUCCESS;
 
     if (!status) status = ferry_device_alloc(ferry, 0, size, &first, NULL);
     if (!status) status = ferry_device_alloc(ferry, peer, size, &second, NULL);

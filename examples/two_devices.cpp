@@ -11,7 +11,7 @@ int main() try {
 
     const auto ferry = ferry::instance::open(ferry::any_driver()).or_throw();
     const int peer = ferry.report().or_throw().device_count > 1 ? 1 : 0; // 0: both ends are on device 0
-    const bool has_access = peer == 1 && ferry.enable_peer(0, peer).ok();
+    const bool has_access = peer == 1 && ferry.enable_peer(peer, 0).ok();
 
     auto first = ferry::device_memory<int>::create(ferry, 0, sent.size()).or_throw();
     auto second = ferry::device_memory<int>::create(ferry, peer, sent.size()).or_throw();
