@@ -1203,7 +1203,8 @@ inline constexpr bool is_temporary_owner =
 } // namespace detail
 
 // A stream as an argument, named and not owned: a CUstream, a cudaStream_t, a ferry::stream, or any type that converts to
-// such a handle or returns one from get(), such as cuda::stream_ref. NULL and {} are the legacy default stream.
+// such a handle or returns one from get(), such as cuda::stream_ref. NULL and {} are the legacy default stream. A
+// temporary that cannot be copied counts as the owner of its stream and is refused.
 class stream_view {
 public:
     constexpr stream_view() noexcept = default;
