@@ -159,6 +159,9 @@ def plain(comment):
 
 # ---- Constants
 
+# How the comment of a constant begins if a value of its group cannot be both passed and reported, and its key `use`.
+USES = {"only passed": "passed", "only reported": "reported", "not implemented": "none"}
+
 def evaluate(value, known):
     text = re.sub(r"\bFERRY_\w+", lambda match: str(known.get(match[0], match[0])), value)
     text = re.sub(r"\b(0x[0-9a-f]+|[0-9]+)u\b", r"\1", text, flags=re.I)
@@ -182,8 +185,9 @@ def find_constants(header):
         prefix = next((one for one in named if name.startswith(one)), re.match(r"FERRY_(?:[A-Z]+_)?", name)[0])[:-1]
         kind = "uint32_t" if text.lower().rstrip(")").endswith("u") else "int32_t"
         place = sum(empty < line for empty in empty_lines)
+        use = USES.get(comment.split(":")[0])
         sets.setdefault((prefix, kind, place), []).append({"name": name, "value": value, "type": kind, "comment": comment,
-                                                           "before": before})
+                                                           **({"use": use} if use else {}), "before": before})
     return named_groups(sets)
 
 

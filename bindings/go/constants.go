@@ -26,7 +26,7 @@ type Driver int32
 // FERRY_DRIVER_*
 const (
 	DriverCUDA     Driver = 0 // the default: the NVIDIA driver or an error
-	DriverAuto     Driver = 1 // the NVIDIA driver if it has a usable device, else the software driver
+	DriverAuto     Driver = 1 // only passed: the NVIDIA driver if it has a usable device, else the software driver
 	DriverSoftware Driver = 2 // the software driver
 )
 
@@ -177,9 +177,19 @@ const (
 	StatusRetry       Traits = 2 // the same call may succeed later, or once memory has been freed
 )
 
-// FERRY_ROUTE_AUTO
+// Route is one of the constants FERRY_ROUTE_*.
+type Route int32
+
+// FERRY_ROUTE_*
 const (
-	RouteAuto = 0 // ferry chooses the route
+	RouteAuto      Route = 0 // only passed: ferry chooses the route
+	RouteNone      Route = 0 // only reported: there is nothing to copy, because the width is 0
+	RouteDriver    Route = 1 // by the driver's own calls: one, or more if host memory is registered in pieces
+	RouteKernel    Route = 2 // by one of ferry's kernels on the copy's stream
+	RouteStaged    Route = 3 // by CPU threads and a kernel or copies on the stream, through pinned memory
+	RouteBuffered  Route = 4 // only reported: the calling thread reads the source into pinned memory
+	RouteRelayed   Route = 5 // between devices, through pinned memory, by the driver's calls on ferry's own streams
+	RouteMultilink Route = 6 // only reported: by kernels of several devices, each over its own host link
 )
 
 // Priority is one of the constants FERRY_PRIORITY_*.
@@ -218,20 +228,6 @@ const (
 // FERRY_NO_*
 const (
 	NoTimeout = -1 // wait without a limit
-)
-
-// Route is one of the constants FERRY_ROUTE_*.
-type Route int32
-
-// FERRY_ROUTE_*
-const (
-	RouteNone      Route = 0 // not at all: its width is 0
-	RouteDriver    Route = 1 // by the driver's own calls: one, or more if host memory is registered in pieces
-	RouteKernel    Route = 2 // by one of ferry's kernels on the copy's stream
-	RouteStaged    Route = 3 // by CPU threads and a kernel or copies on the stream, through pinned memory
-	RouteBuffered  Route = 4 // the calling thread reads the source into pinned memory, the driver copies that
-	RouteRelayed   Route = 5 // between devices, through pinned memory, by the driver's calls on ferry's own streams
-	RouteMultilink Route = 6 // by kernels of several devices, each over its own host link: ferry_multilink_set
 )
 
 // Obstacle is one of the constants FERRY_OBSTACLE_*.
@@ -618,7 +614,7 @@ type Location int32
 
 // FERRY_LOCATION_*
 const (
-	LocationUnknown  Location = -1 // not known; ferry_pool_get_info reports it
+	LocationUnknown  Location = -1 // only reported: ferry_pool_get_info does not know the location
 	LocationDevice   Location = 0  // on a device
 	LocationHost     Location = 1  // in host memory
 	LocationHostNUMA Location = 2  // in host memory on a NUMA node

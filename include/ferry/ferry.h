@@ -256,7 +256,7 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
 
 /* ferry_options.driver */
 #define FERRY_DRIVER_CUDA 0     /* the default: the NVIDIA driver or an error */
-#define FERRY_DRIVER_AUTO 1     /* the NVIDIA driver if it has a usable device, else the software driver */
+#define FERRY_DRIVER_AUTO 1     /* only passed: the NVIDIA driver if it has a usable device, else the software driver */
 #define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
 
 /* ferry_options.checks: what is checked before the driver sees a copy. */
@@ -633,8 +633,15 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  * Options of copies, and copies on streams
  * ------------------------------------------------------------------------------------------------------------ */
 
-/* ferry_copy_options.route. Explanations lists the other routes. */
-#define FERRY_ROUTE_AUTO 0 /* ferry chooses the route */
+/* How a copy travels: ferry_copy_options.route, and the routes that explanations, tickets and traces report. */
+#define FERRY_ROUTE_AUTO 0     /* only passed: ferry chooses the route */
+#define FERRY_ROUTE_NONE 0     /* only reported: there is nothing to copy, because the width is 0 */
+#define FERRY_ROUTE_DRIVER 1   /* by the driver's own calls: one, or more if host memory is registered in pieces */
+#define FERRY_ROUTE_KERNEL 2   /* by one of ferry's kernels on the copy's stream */
+#define FERRY_ROUTE_STAGED 3   /* by CPU threads and a kernel or copies on the stream, through pinned memory */
+#define FERRY_ROUTE_BUFFERED 4 /* only reported: the calling thread reads the source into pinned memory */
+#define FERRY_ROUTE_RELAYED 5 /* between devices, through pinned memory, by the driver's calls on ferry's own streams */
+#define FERRY_ROUTE_MULTILINK 6 /* only reported: by kernels of several devices, each over its own host link */
 
 /* ferry_copy_options.priority */
 #define FERRY_PRIORITY_NORMAL 0
@@ -1261,15 +1268,6 @@ FERRY_API int32_t ferry_fill_async(ferry_instance *instance, const ferry_fill_de
 /* ---------------------------------------------------------------------------------------------------------------
  * Explanations
  * ------------------------------------------------------------------------------------------------------------ */
-
-/* How a copy travels. */
-#define FERRY_ROUTE_NONE 0     /* not at all: its width is 0 */
-#define FERRY_ROUTE_DRIVER 1   /* by the driver's own calls: one, or more if host memory is registered in pieces */
-#define FERRY_ROUTE_KERNEL 2   /* by one of ferry's kernels on the copy's stream */
-#define FERRY_ROUTE_STAGED 3   /* by CPU threads and a kernel or copies on the stream, through pinned memory */
-#define FERRY_ROUTE_BUFFERED 4 /* the calling thread reads the source into pinned memory, the driver copies that */
-#define FERRY_ROUTE_RELAYED 5 /* between devices, through pinned memory, by the driver's calls on ferry's own streams */
-#define FERRY_ROUTE_MULTILINK 6 /* by kernels of several devices, each over its own host link: ferry_multilink_set */
 
 /* Why a route cannot take a copy. */
 #define FERRY_OBSTACLE_NONE 0

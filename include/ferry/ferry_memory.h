@@ -703,7 +703,7 @@ FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t add
                                           ferry_error_info *error);
 
 /* Where a pool's memory lies. */
-#define FERRY_LOCATION_UNKNOWN (-1) /* not known; ferry_pool_get_info reports it */
+#define FERRY_LOCATION_UNKNOWN (-1) /* only reported: ferry_pool_get_info does not know the location */
 #define FERRY_LOCATION_DEVICE 0     /* on a device */
 #define FERRY_LOCATION_HOST 1       /* in host memory */
 #define FERRY_LOCATION_HOST_NUMA 2  /* in host memory on a NUMA node */

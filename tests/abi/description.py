@@ -93,7 +93,7 @@ check({*structs, *description["opaque"]} == named, "structs are missing:", *name
 # ---- Values: what a generator needs to know of each
 
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
-NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_ROUTE_AUTO", "FERRY_DEFAULT_STREAM",
+NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_DEFAULT_STREAM",
            "FERRY_IPC_HANDLE_SIZE", "FERRY_NO"}
 # The numbers among the fields and parameters of 32 bits. One of any other name says what its values are.
 COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|niceness|rank|mb_per_s|"
@@ -270,6 +270,19 @@ for function in description["functions"]:
         refused += 1
         check(status == INVALID_ARGUMENT, f"{function['name']} returns {status} for a NULL {parameter['name']}")
 check(refused > 150, "only", refused, "NULLs were tried")
+
+# ---- Constants: a copy takes exactly the values that can be passed
+
+for option in structs["ferry_copy_options"]["fields"]:
+    group = groups.get(option.get("constants"), {"kind": "none", "values": []})
+    for value in {one["value"] for one in group["values"] if group["kind"] == "choice"}:
+        room, place = (ctypes.create_string_buffer(structs[one]["size"]) for one in ("ferry_copy_options", "ferry_copy_desc"))
+        ctypes.memmove(room, bytes(c_uint32(len(room))), 4)
+        ctypes.memmove(ctypes.addressof(room) + option["offset"], bytes(c_int32(value)), 4)
+        library.ferry_copy.argtypes = [c_void_p] * 4
+        is_refused = library.ferry_copy(instance, place, room, None) == constants["FERRY_ERROR_UNSUPPORTED"]
+        can_pass = any(one["value"] == value and one.get("use", "passed") == "passed" for one in group["values"])
+        check(is_refused != can_pass, f"ferry_copy {'refuses' if is_refused else 'takes'} {option['name']} {value}")
 library.ferry_close.argtypes = [c_void_p]
 library.ferry_close(instance)
 
