@@ -4,6 +4,8 @@ import re
 LABELS = ["NULL", "Values", "Thread-safety", "Blocking", "Ownership", "Errors"]
 FUNCTIONS = r"ferry_\w+(?:(?:, | or | and )ferry_\w+)*"  # a list of functions in a sentence
 BLOCKING = ["none", "driver_lock", "first_use", "stream", "device"]  # each includes the waits of those before it
+# What happens to work that uses an object when a function ends it. The functions that end an object are in this order.
+PENDING_WORK = ["continues", "waits", "stream", "must_be_complete"]
 DEFAULT = re.compile(rf"^ \* {{13}}({'|'.join(LABELS)}): (.*(?:\n \* {{15}}.*)*)", flags=re.M)
 LABEL = re.compile(r"^ \* ([A-Z][\w-]*):(?:(?= +\S) *|$)", flags=re.M)
 
@@ -100,6 +102,18 @@ def ownership_of(text):
         if until:
             found[name] = {"ownership": "kept", "until": until[1]}
     return found
+
+
+def undone_by(text):
+    """The functions that undo what the call does, and that end no object."""
+    found = re.search(rf"\b(?:lasts|must live) until ({FUNCTIONS})(?=[.;,]|$)", text)
+    return re.findall(r"ferry_\w+", found[1]) if found else []
+
+
+def pending_work(text, has_stream, waits):
+    """What happens to work that uses an object when a function ends it: one of PENDING_WORK; None if the text lacks it."""
+    return ("waits" if waits else "stream" if has_stream else "continues" if "continues" in text else
+            "must_be_complete" if "no work may use" in text else None)
 
 
 def inherited_of(text):

@@ -23,8 +23,9 @@ VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
 import c_headers  # noqa: E402
 import driver_calls  # noqa: E402
-from labels import (LABELS, blocking_class, defaults_of, inherited_of, ownership_of, specials_of, split,  # noqa: E402
-                    threads_of, unclear_special, units_of, values_of, with_common_errors, words)
+from labels import (BLOCKING, LABELS, PENDING_WORK, blocking_class, defaults_of, inherited_of, ownership_of,  # noqa: E402
+                    pending_work, specials_of, split, threads_of, unclear_special, undone_by, units_of, values_of,
+                    with_common_errors, words)
 
 SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8}
 POINTER_SIZE = 8
@@ -439,6 +440,15 @@ class Ownership:
                                                  {**said[name]["returned"], "ownership": "other"})
         for one in self.ended:
             one["ownership"] = "ended"
+        for name, function in self.functions.items():
+            undo = undone_by(function["ownership"])
+            if undo:
+                function["undone_by"] = undo
+                self.add_to_ends([name], undo)
+        for (_, ends), made_by in self.objects.items():
+            self.add_to_ends(made_by, ends)
+        objects = [{"type": kind, "made_by": made_by, "ended_by": list(ends)}
+                   for (kind, ends), made_by in self.objects.items()]
         ended = {end for _, ends in self.objects for end in ends}
         ended |= {end for each in said.values() for one in each.values() for end in re.findall(r"ferry_\w+", one.get("until", ""))}
         for name in self.functions:
@@ -447,7 +457,29 @@ class Ownership:
         for struct in self.structs.values():
             for one in struct["fields"]:
                 self.check_field(struct, one)
-        return [{"type": kind, "made_by": made_by, "ended_by": list(ends)} for (kind, ends), made_by in self.objects.items()]
+        owners = [*objects, *self.functions.values(), *(one for each in self.structs.values() for one in each["fields"]),
+                  *(one for each in self.functions.values() for one in each["parameters"])]
+        for ends in [one[key] for one in owners for key in ("ended_by", "undone_by") if key in one]:
+            ends.sort(key=lambda end: PENDING_WORK.index(self.functions[end]["pending_work"]))
+        return objects
+
+    def add_to_ends(self, makers, ends):
+        """What a caller must know of the functions that end an object, or that undo a call."""
+        for end in ends:
+            function = self.functions[end]
+            inputs = [one for one in function["parameters"] if one.get("direction", "in") == "in" and one["name"] != "error"
+                      and one.get("ownership") != "ended"]
+            streams = [one for one in inputs if one["type"] == "struct CUstream_st *"]
+            waits = BLOCKING.index(function["blocking"]) >= BLOCKING.index("stream")
+            function["pending_work"] = (pending_work(function["ownership"], streams, waits) or
+                                        sys.exit(f"{end}: the label Ownership does not say what happens to pending work"))
+            for one in inputs:
+                if one not in streams:
+                    one["of_maker"] = True
+                    for maker in makers:
+                        if all((one["name"], one["type"]) != (each["name"], each["type"])
+                               for each in self.functions[maker]["parameters"]):
+                            sys.exit(f"{end}: {maker} has no parameter {one['name']}")
 
     def add_to_parameter(self, function, one, said):
         kind, name = one["type"], one["name"]

@@ -935,6 +935,7 @@ FERRY_API int32_t ferry_ticket_wait_async(ferry_ticket *ticket, struct CUstream_
  * NULL:          `ticket`.
  * Thread-safety: not beside another call on the same ticket.
  * Blocking:      driver_lock.
+ * Ownership:     the ticket is gone; its work continues.
  */
 FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *error);
 
@@ -1730,6 +1731,7 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
  *
  * Thread-safety: safe; no other call may be using the stream.
  * Blocking:      driver_lock.
+ * Ownership:     the stream is gone; its work continues.
  */
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream, ferry_error_info *error);
 
@@ -1801,6 +1803,7 @@ FERRY_API int32_t ferry_event_create(ferry_instance *instance, int32_t device, u
  * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
  * Blocking:      driver_lock.
+ * Ownership:     the event is gone; work that waits for it continues.
  * Errors:        FERRY_ERROR_IMPORTED for an event of another process (ferry_ipc_close_event).
  */
 FERRY_API int32_t ferry_event_destroy(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);

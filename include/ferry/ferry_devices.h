@@ -245,6 +245,7 @@ FERRY_API int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, 
  * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
  * Blocking:      first_use. If `context` is NULL, the first call for a device retains its primary context.
+ * Ownership:     the change lasts until ferry_context_pop.
  */
 FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, struct CUctx_st *context,
                                      ferry_error_info *error);
@@ -254,7 +255,7 @@ FERRY_API int32_t ferry_context_push(ferry_instance *instance, int32_t device, s
  *
  * NULL:          `context`.
  * Thread-safety: safe; affects only the calling thread.
- * Ownership:     *context belongs to its creator.
+ * Ownership:     *context belongs to its creator; its work continues.
  * Errors:        FERRY_ERROR_NO_CONTEXT if there was none.
  */
 FERRY_API int32_t ferry_context_pop(ferry_instance *instance, struct CUctx_st **context, ferry_error_info *error);
@@ -352,6 +353,7 @@ FERRY_API int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int
  * directions, enable both pairs.
  *
  * Blocking:      device, as ferry_peer_probe. Also waits while the driver maps the peer's memory.
+ * Ownership:     the access lasts until ferry_peer_disable.
  * Errors:        as ferry_peer_probe.
  */
 FERRY_API int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *error);

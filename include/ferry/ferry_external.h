@@ -191,6 +191,7 @@ FERRY_API int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, 
  *
  * NULL:          `semaphore`.
  * Blocking:      driver_lock.
+ * Ownership:     no work may use the semaphore any more.
  * Errors:        FERRY_ERROR_HANDLE if it is not imported by this instance, or was released already.
  */
 FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, struct CUextSemaphore_st *semaphore,

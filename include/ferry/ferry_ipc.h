@@ -211,6 +211,7 @@ FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoo
  * NULL:          `event`.
  * Thread-safety: safe; no other call may be using the event.
  * Blocking:      driver_lock.
+ * Ownership:     the import is gone; work that waits for the event continues.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT also for an event that this instance has not imported.
  */
 FERRY_API int32_t ferry_ipc_close_event(ferry_instance *instance, struct CUevent_st *event, ferry_error_info *error);

@@ -607,6 +607,7 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
  * from a host function of a stream.
  *
  * NULL:          `address`.
+ * Ownership:     no work may use the block any more.
  * Errors:        FERRY_ERROR_ADDRESS if it is no block of this pool, or was freed already.
  */
 FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *error);

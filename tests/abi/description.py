@@ -23,7 +23,7 @@ import exports
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / name) for name in ("docs", "tools")]
 import c_headers  # noqa: E402
 import describe  # noqa: E402
-from labels import BLOCKING, blocking_class  # noqa: E402
+from labels import BLOCKING, PENDING_WORK, blocking_class  # noqa: E402
 
 folder, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
 settings = Path(folder) / c_headers.OF_THE_SOFTWARE_DRIVER  # its constants and structs are described too
@@ -148,10 +148,25 @@ for what, owner, values in owners:
         check(ownership != "caller" or "ended_by" in one, told, "cannot be ended")
         for end in one.get("ended_by", []):
             check(end in function_names, told, "is ended by", end, "which does not exist")
+enders = {end for one in description["objects"] for end in one["ended_by"]}
+undoers = {end for one in description["functions"] for end in one.get("undone_by", [])}
+check({"ferry_host_unregister", "ferry_peer_disable", "ferry_context_pop"} <= undoers, "only", undoers, "undo a call")
 for function in description["functions"]:
-    is_end = any(function["name"] in one["ended_by"] for one in description["objects"])
     ends = [one["name"] for one in function["parameters"] if one.get("ownership") == "ended"]
-    check(bool(ends) == is_end or function["name"] == "ferry_context_release_primary", function["name"], "ends", ends)
+    # The object or what the maker got names the object. A stream is the program's choice, and outputs are no arguments.
+    named = [one["name"] for one in function["parameters"] if one.get("of_maker")]
+    others = [one["name"] for one in function["parameters"] if one["name"] not in [*ends, *named] and
+              (one["type"], one["name"]) != ("struct CUstream_st *", "stream") and one.get("direction") not in ("out", "inout")]
+    is_end = function["name"] in enders | undoers
+    check(bool(ends or named) == is_end and (not is_end or not others), function["name"], "ends", ends, named, others)
+    check(("pending_work" in function) == is_end, function["name"], "does something to pending work, or ends nothing")
+pending_work = {one["name"]: one.get("pending_work") for one in description["functions"]}
+values_of_all = [one for _, _, values in owners for one in values]
+for ends in [one[key] for one in [*description["objects"], *description["functions"], *values_of_all]
+             for key in ("ended_by", "undone_by") if key in one]:
+    kinds = [PENDING_WORK.index(pending_work[end]) for end in ends]
+    check(kinds == sorted(kinds), ends, "are in another order than documented")
+for function in description["functions"]:
     if "*" in function["returns"]:
         check(function["returns_ownership"]["ownership"] in ("static", "other"), function["name"], "returns whose pointer?")
 made = {one["type"] for one in description["objects"]}
@@ -178,6 +193,9 @@ INCOMPLETE = [
     ("ferry.h", "until ferry_prepared_destroy or ferry_prepared_destroy_deferred", "until ferry_prepared_destroy",
      "ferry_prepared_destroy_deferred: no label Ownership says"),
     ("ferry.h", "the memory must live until the copy is complete; *ticket", "*ticket", "how long the memory must live"),
+    ("ferry.h", "the stream is gone; its work continues.", "the stream is gone.", "what happens to pending work"),
+    ("ferry_devices.h", "ferry_context_release_primary(ferry_instance *instance, int32_t device,",
+     "ferry_context_release_primary(ferry_instance *instance, int32_t ordinal,", "has no parameter ordinal"),
     ("ferry.h", "/* belongs to the program */", "", "ferry_trace_event.stream"),
     ("ferry.h", "uint64_t begin_ns; ", "uint64_t begin;", "begin: the Conventions give it the units []"),
     ("ferry.h", "0: 256 GiB */", "0 means 256 GiB */", "instead of \"0 means"),
