@@ -49,7 +49,7 @@ def with_common_errors(listed, status):
 # ---- What the comments say about a value
 
 def units_of(header):
-    """{unit: the names of the numbers of 64 bits that have it}, from the Conventions. A name may contain a *."""
+    """{unit: the names of the numbers that have it}, from the Conventions. A name may contain a *."""
     rows = re.search(r"^ \* Units .*\n((?: \*  .*\n)*)", header, flags=re.M)
     found = re.findall(r"^ \* {13}(\w+): (.*(?:\n \* {15}.*)*)", rows[1] if rows else "", flags=re.M)
     return {unit: words(names).split(", ") for unit, names in found}

@@ -241,7 +241,7 @@ def describe_callback(function, name, text, known, callbacks, called_by="ferry")
         described = {"name": one.name, "type": one.type}
         said = re.search(rf"`{one.name}`: ([^.]*)", text)
         described.update(describe_value(one.name, said[1] if said else "", one.type, known))
-        described.update(describe_number(one.name, said[1] if said else "", one.type, known))
+        describe_number(described, said[1] if said else "", known)
         if described["type"] == "const char *":
             described["is"] = "text"
         if "*" in one.type:
@@ -283,10 +283,14 @@ def describe_value(name, text, kind, known):
     return {"count_of": owner[1]} if owner else {}
 
 
-def describe_number(name, text, kind, known, more=""):
-    """The unit of a number of 64 bits, and the values with a meaning of their own. `more`: other text about the values."""
-    found = {}
-    if re.fullmatch(r"(?:const )?u?int64_t(?: \*)?", kind):
+def describe_number(found, text, known, more=""):
+    """Adds the unit of a number, and the values with a meaning of their own, to what is known of a value.
+
+    `more`: other text about the values. Constants, flags and reserved numbers of 32 bits have no unit.
+    """
+    name = found["name"]
+    bits = "64" if found.keys() & {"constants", "driver_constants", "is"} else "(?:32|64)"
+    if re.fullmatch(rf"(?:const )?u?int{bits}_t(?: \*)?", found["type"]):
         said = re.match(rf"({'|'.join(known.units)}|texels)\b", text)
         named = [unit for unit, names in known.units.items() if any(fnmatch.fnmatchcase(name, one) for one in names)]
         if not said and len(named) != 1:
@@ -298,7 +302,6 @@ def describe_number(name, text, kind, known, more=""):
                             for one, means in special.items()]
     if unclear_special(text):
         sys.exit(f'{name}: write "VALUE: meaning" instead of "{unclear_special(text)} …"')
-    return found
 
 
 def describe_struct(struct, known, callbacks, structs):
@@ -320,7 +323,7 @@ def describe_struct(struct, known, callbacks, structs):
             if one["type"] == "char":
                 one["is"] = "text"
         if one.get("is") not in ("flag", "reserved"):
-            one.update(describe_number(field.name, field.comment, field.type, known, words(rows.get(field.name, ""))))
+            describe_number(one, field.comment, known, words(rows.get(field.name, "")))
         if "*" in field.type or one.get("unit") == "address":
             owner = re.search(r"\bbelongs to ([^.;]*)", field.comment)
             one.update({"ownership": "static"} if re.search(r"\bStatic\b", field.comment) else
@@ -342,7 +345,7 @@ def describe_parameter(parameter, names, nullable, versioned, text, known, opaqu
     one = {"name": name, "type": kind}
     one.update(describe_value(name, text, "void *" if text.startswith(("`", "as many")) else
                               target if kind.endswith("*") else kind, known))
-    one.update(describe_number(name, text, kind, known))
+    describe_number(one, text, known)
     if text and one.keys() <= {"name", "type"} or one.get("count", 0) not in [*names, *range(4096)]:
         sys.exit(f"the label Values says of {name}: {text}")
     if "*" not in kind:

@@ -460,16 +460,21 @@ struct ferry_trace_event {
  * Conventions
  *
  * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices. The unit
- *             of any number of 64 bits follows from its name, unless its comment begins with a unit:
+ *             of any other number follows from its name, unless its comment begins with a unit:
  *             address: address, destination, source, destinations, sources, range_start, device_address
  *             bytes: x, width, row_pitch, max_pitch, size, sizes, bytes, alignment, offset, stride, keep, needed, memory,
- *               total_memory, register_chunk, release_threshold, bytes_*, reserved_*, used_*, *_bytes, *_size
+ *               total_memory, register_chunk, release_threshold, bytes_*, reserved_*, used_*, *_alignment, *_bytes, *_size
  *             rows: y, height, slice_height
  *             slices: z, depth, layer
  *             nanoseconds: *_ns
- *             count: count, copies, *_count, *_refused
- *             index: index
- *             number: id, tag, value, limit, process
+ *             milliseconds: *_ms
+ *             mb_per_s: *_mb_per_s
+ *             device: device, peer, helpers, *_device
+ *             count: count, copies, calls, threads, links, levels, channels, arrays, allocations, devices, queues,
+ *               copies_in_flight, *_count, *_refused, *_threads, *_sms, *_peers, *_contexts
+ *             index: index, level, plane, staging_cpus
+ *             number: id, tag, value, limit, process, priority, version, compute_*, performance_rank, luid_node_mask,
+ *               *numa_node, *_niceness, *_version
  *             handle: handle, os_handle
  * Devices     Have the numbers 0 to ferry_report.device_count - 1, in the driver's order.
  * Status      Calls return int32_t: 0 is success, -1 to -999 are ferry's own errors (FERRY_ERROR_*), and -1000 - r

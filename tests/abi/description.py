@@ -3,7 +3,7 @@
 description.py FOLDER_OF_HEADERS DESCRIPTION DECLARATIONS SHARED_LIBRARY CC...
 
 The C compiler finds the same constants, structs, fields, offsets and types in the headers. Every value is described: flags
-and constants have their group, arrays their length, numbers of 64 bits their unit, pointers and handles their owner, and
+and constants have their group, arrays their length, numbers their unit, pointers and handles their owner, and
 callbacks their threads. The generator refuses headers that lack one of these. Every function is called with NULL for
 each pointer in turn. It refuses a NULL exactly where the description says so. If cffi is installed, it reads the declarations, and finds the same
 values and sizes.
@@ -95,10 +95,6 @@ check({*structs, *description["opaque"]} == named, "structs are missing:", *name
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
 NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_DEFAULT_STREAM",
            "FERRY_IPC_HANDLE_SIZE", "FERRY_NO"}
-# The numbers among the fields and parameters of 32 bits. One of any other name says what its values are.
-COUNTS = re.compile(r"(?:.*_)?(?:device|peer|index|count|size|threads|queues|devices|major|minor|node|priority|niceness|rank|mb_per_s|"
-                    r"ns|ms|sms|calls|links|channels|version|peers|contexts|arrays|allocations|alignment|mask|levels?|"
-                    r"plane|in_flight)")
 groups = {one["group"]: one for one in description["constants"]}
 callbacks = {one["name"]: one for one in description["callbacks"]}
 owners = [("fields of", one["name"], one["fields"]) for one in description["structs"]]
@@ -122,9 +118,6 @@ for what, owner, values in owners:
         check(not isinstance(one.get("count"), str) or one["count"] in names, told, "counts by what does not exist")
         check("(*)" not in kind or one.get("callback") in callbacks, told, "is a callback without a description")
         check(kind != "char *" or "count" in one, told, "is text without a length")
-        if re.fullmatch(r"u?int32_t( \*)?", kind):
-            check(meaning or "is" in one or "driver_constants" in one or COUNTS.fullmatch(one["name"]), told,
-                  "says neither which constants it takes nor that it is 0 or 1; a number has a name of COUNTS")
         if re.match(r"is_|can_|has_", one["name"]):
             check(one.get("is") == "flag", told, 'does not begin with "1: "')
 for function in description["functions"]:
@@ -134,12 +127,14 @@ for function in description["functions"]:
 # ---- Ownership, units, callbacks, statuses
 
 function_names = {one["name"] for one in description["functions"]}
-UNITS = {"address", "bytes", "rows", "slices", "texels", "nanoseconds", "count", "index", "number", "handle"}
+UNITS = {"address", "bytes", "rows", "slices", "texels", "nanoseconds", "milliseconds", "mb_per_s", "device", "count", "index",
+         "number", "handle"}
 for what, owner, values in owners:
     for one in values:
         told = f"{what} {owner}: {one['name']}"
-        if re.match(r"(const )?u?int64_t", one["type"]) and one.get("is") != "reserved":
-            check(one.get("unit") in UNITS, told, "has no unit")
+        if re.fullmatch(r"(const )?u?int(32|64)_t( \*)?", one["type"]):
+            has_meaning = one.keys() & {"constants", "driver_constants", "is"}
+            check(("unit" in one) != bool(has_meaning) and one.get("unit", "count") in UNITS, told, "has no unit, or a unit besides", has_meaning)
         if "*" not in one["type"] and one.get("unit") != "address":
             continue
         ownership = one.get("ownership")
@@ -195,8 +190,9 @@ INCOMPLETE = [
     ("ferry.h", "the memory must live until the copy is complete; *ticket", "*ticket", "how long the memory must live"),
     ("ferry.h", "the stream is gone; its work continues.", "the stream is gone.", "what happens to pending work"),
     ("ferry_devices.h", "ferry_context_release_primary(ferry_instance *instance, int32_t device,",
-     "ferry_context_release_primary(ferry_instance *instance, int32_t ordinal,", "has no parameter ordinal"),
+     "ferry_context_release_primary(ferry_instance *instance, int32_t peer,", "has no parameter peer"),
     ("ferry.h", "/* belongs to the program */", "", "ferry_trace_event.stream"),
+    ("ferry.h", "int32_t context_device; ", "int32_t context_gpu; ", "context_gpu: the Conventions give it the units []"),
     ("ferry.h", "uint64_t begin_ns; ", "uint64_t begin;", "begin: the Conventions give it the units []"),
     ("ferry.h", "0: 256 GiB */", "0 means 256 GiB */", "instead of \"0 means"),
     ("ferry.h", "nowhere else. Threads: caller; must not call ferry.", "nowhere else.", "ferry_options.log: the comment lacks"),
