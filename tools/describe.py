@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import NamedTuple, Optional
 
 ROOT = Path(__file__).resolve().parent.parent
+SCHEMA = 1  # of the description: a number that changes if a key is removed, or means something else
 VERSION_SCRIPT = ROOT / "src/ferry.map"
 sys.path.insert(0, str(ROOT / "docs"))
 import c_headers  # noqa: E402
@@ -242,8 +243,7 @@ def describe_callback(function, name, text, known, callbacks, called_by="ferry")
         said = re.search(rf"`{one.name}`: ([^.]*)", text)
         described.update(describe_value(one.name, said[1] if said else "", one.type, known))
         describe_number(described, said[1] if said else "", known)
-        if described["type"] == "const char *":
-            described["is"] = "text"
+        describe_text(described)
         if "*" in one.type:
             described.update({"ownership": "ended"} if f"Ends `{one.name}`" in text else
                              ownership.get(one.name, {"ownership": "call"}))
@@ -279,8 +279,7 @@ def describe_value(name, text, kind, known):
     count = re.match(r"(?:`(\w+)`|(\d+)) (?:elements|bytes)\b", text)
     if count:
         return {"count": count[1] or int(count[2])}
-    owner = re.match(r"as many elements as `(\w+)` has", text)
-    return {"count_of": owner[1]} if owner else {}
+    return {}
 
 
 def describe_number(found, text, known, more=""):
@@ -304,6 +303,11 @@ def describe_number(found, text, known, more=""):
         sys.exit(f'{name}: write "VALUE: meaning" instead of "{unclear_special(text)} …"')
 
 
+def describe_text(found):
+    if re.fullmatch(r"(?:const )?char(?: \*)?", found["type"]):
+        found["is"] = "text"
+
+
 def describe_struct(struct, known, callbacks, structs):
     rows = dict(re.findall(r"^(\w+) {2,}(.*(?:\n +.*)*)", struct.comment, flags=re.M))  # of the table in the comment
     numbers = {one["name"]: one["value"] for group in known.groups.values() for one in group}
@@ -320,14 +324,16 @@ def describe_struct(struct, known, callbacks, structs):
         one.update(describe_value(field.name, field.comment, "" if count else field.type, known))
         if count:
             one["count"] = count
-            if one["type"] == "char":
-                one["is"] = "text"
+        describe_text(one)
         if one.get("is") not in ("flag", "reserved"):
             describe_number(one, field.comment, known, words(rows.get(field.name, "")))
         if "*" in field.type or one.get("unit") == "address":
             owner = re.search(r"\bbelongs to ([^.;]*)", field.comment)
             one.update({"ownership": "static"} if re.search(r"\bStatic\b", field.comment) else
                        {"ownership": "other", "owner": owner[1]} if owner else kept.get(field.name, {}))
+        pointee = re.match(r"an? (ferry_\w+)", field.comment)
+        if pointee and field.type == "const void *":
+            one["struct"] = pointee[1]
         if field.returns:
             one["callback"] = f"{struct.name}.{field.name}"
             describe_callback(field, one["callback"], words(rows.get(field.name, "")), known, callbacks)
@@ -343,9 +349,10 @@ def describe_parameter(parameter, names, nullable, versioned, text, known, opaqu
     kind, name = parameter.type, parameter.name
     target = kind[:-1].strip()  # of a pointer
     one = {"name": name, "type": kind}
-    one.update(describe_value(name, text, "void *" if text.startswith(("`", "as many")) else
+    one.update(describe_value(name, text, "void *" if text.startswith("`") else
                               target if kind.endswith("*") else kind, known))
     describe_number(one, text, known)
+    describe_text(one)
     if text and one.keys() <= {"name", "type"} or one.get("count", 0) not in [*names, *range(4096)]:
         sys.exit(f"the label Values says of {name}: {text}")
     if "*" not in kind:
@@ -363,8 +370,6 @@ def describe_parameter(parameter, names, nullable, versioned, text, known, opaqu
         one["is"] = "handle"
     elif base == "void" and "count" not in one:
         one["is"] = "address"
-    elif kind == "const char *" and "count" not in one:
-        one["is"] = "text"
     return one
 
 
@@ -390,6 +395,8 @@ def describe_function(function, comment, of_comment, defaults, versioned, known,
         result["returns_constants"] = returned["constants"]
     if function.returns.endswith("*"):
         result["returns_nullable"] = "returned" in given.get("NULL", "")
+    if function.returns == "const char *":
+        result["returns_is"] = "text"
     result.update(comment=plain(f"/*{about}*/"), parameters=[])
     for one in function.variables:
         described = describe_parameter(one, names, nullable, versioned, values.get(one.name, ""), known, opaque)
@@ -627,8 +634,10 @@ def describe(folder=c_headers.FOLDER):
     kinds = kinds_of(groups, [structs, callbacks, functions])
     return {
         "about": "The C interface of ferry, made from the C headers by tools/describe.py. docs/languages.md explains it.",
+        "schema": SCHEMA,
         "version": ".".join(str(one["value"]) for one in groups["FERRY_VERSION"]),
         "status": describe_status(header.text),
+        "blocking": BLOCKING,
         "handles": [describe_handle(name, groups) for name in header.opaque if name in HANDLES],
         "opaque": [name for name in header.opaque if name not in HANDLES],
         "objects": objects,

@@ -37,11 +37,12 @@ def pointer(described, text, nullable):
         return f"{'?' if nullable else ''}*{pointer({}, target, True)}"
     constant = "const " if target.startswith("const ") else ""
     target = base(target.removeprefix("const "))
-    count = described.get("count", described.get("count_of"))
+    count = described.get("count")
     if isinstance(count, int):
         many, target = "*", f"[{count}]{target}"
     else:
-        many = "[*:0]" if described.get("is") == "text" else "[*]" if count and target != "anyopaque" else "*"
+        is_text = described.get("is") == "text" and not count
+        many = "[*:0]" if is_text else "[*]" if count and target != "anyopaque" else "*"
     return f"{'?' if nullable else ''}{many}{constant}{target}"
 
 
@@ -56,8 +57,7 @@ def parameter(one, callbacks):
 
 
 def returned(function):
-    text = {"is": "text"} if function["returns"] == "const char *" else {}
-    return pointer(text, function["returns"], function.get("returns_nullable", False))
+    return pointer({"is": function.get("returns_is")}, function["returns"], function.get("returns_nullable", False))
 
 
 def field(one, struct, callbacks, structs):
@@ -66,8 +66,7 @@ def field(one, struct, callbacks, structs):
     elif isinstance(one.get("count"), int):
         kind, default = f"[{one['count']}]{base(one['type'])}", "@splat(0)"
     elif one["type"].endswith("*"):
-        text = {"is": "text"} if one["type"] == "const char *" else one
-        kind, default = pointer(text, one["type"], True), "null"
+        kind, default = pointer(one, one["type"], True), "null"
     else:
         kind = base(one["type"])
         default = ".{}" if one["type"] in structs else "0"

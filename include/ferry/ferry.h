@@ -389,7 +389,7 @@ struct ferry_options {
     int32_t driver;             /* FERRY_DRIVER_* */
     int32_t checks;             /* FERRY_CHECKS_* */
     int32_t kernels;            /* FERRY_KERNELS_* */
-    const void *driver_options; /* NULL: the defaults */
+    const void *driver_options; /* a ferry_software_options; NULL: the defaults */
     void *(*get_proc)(void *user, const char *name, int32_t version);
     void *get_proc_user;
     void (*log)(void *user, int32_t level, const char *message);

@@ -114,15 +114,29 @@ for what, owner, values in owners:
             check(meaning and groups[meaning]["kind"] == "flags" or "driver_constants" in one,
                   told, "names no group of flags")
         is_pointer_to_number = re.fullmatch(r"const u?int(8|32|64)_t \*", kind)
-        check(not is_pointer_to_number or "count" in one or "count_of" in one, told, "is an array without a length")
+        check(not is_pointer_to_number or "count" in one, told, "is an array without a length")
         check(not isinstance(one.get("count"), str) or one["count"] in names, told, "counts by what does not exist")
         check("(*)" not in kind or one.get("callback") in callbacks, told, "is a callback without a description")
         check(kind != "char *" or "count" in one, told, "is text without a length")
+        check((one.get("is") == "text") == bool(re.fullmatch(r"(const )?char( \*)?", kind)), told, "is text or not")
         if re.match(r"is_|can_|has_", one["name"]):
             check(one.get("is") == "flag", told, 'does not begin with "1: "')
 for function in description["functions"]:
     check("*" not in function["returns"] or "returns_nullable" in function, function["name"], "may return NULL or not")
+    check((function["returns"] == "const char *") == (function.get("returns_is") == "text"), function["name"], "returns text?")
     check(not function["returns_status"] or function["returns"] == "int32_t", function["name"], "returns no status")
+
+check(next(one for one in structs["ferry_options"]["fields"] if one["name"] == "driver_options")["struct"] in structs,
+      "driver_options points to no struct")
+check(description["schema"] == describe.SCHEMA and description["blocking"] == BLOCKING, "no schema, or no classes of blocking")
+# Every key is documented.
+documented = (Path(__file__).resolve().parents[2] / "docs/languages.md").read_text(encoding="utf-8")
+keys = {key for one in [*description["functions"], *description["structs"], *description["callbacks"], *groups.values(),
+                        *description["objects"], *description["handles"]] for key in one}
+keys |= {key for _, _, values in owners for one in values for key in one} | description.keys()
+keys |= {key for group in groups.values() for one in group["values"] for key in one}
+obvious = {"name", "type", "comment", "value", "values", "parameters", "fields", "returns", "about", "cuda", "align"}
+check(not (missing := {key for key in keys - obvious if f"`{key}`" not in documented}), "docs/languages.md lacks the keys", missing)
 
 # ---- Ownership, units, callbacks, statuses
 
