@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 _BYTES_BETWEEN: Final = 1 << 20
 _COPIES_BETWEEN: Final = 32
 _NS_BETWEEN: Final = 1_000_000
-_ROUTES: Final = {route.value: route.name.lower() for route in native.Route}
+# The numbers of AUTO and NONE are equal: copies report NONE, which comes later.
+_ROUTES: Final = {route.value: name.lower() for name, route in native.Route.__members__.items()}
 
 
 def route_name(number: int) -> str:
