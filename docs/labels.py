@@ -91,17 +91,28 @@ def ownership_of(text):
         alone = re.search(rf"({FUNCTIONS}) end it alone", text)
         if alone:
             found[name]["ended_by"] = re.findall(r"ferry_\w+", alone[1])
-    for names, until in re.findall(r"((?:`\w+`(?:, | and )?)+) are valid until ([^.;]*)", text):
-        found.update({name: {"ownership": "other", "until": until} for name in re.findall(r"`(\w+)`", names)})
-    for names, until in re.findall(r"((?:`\w+`(?:, | and )?)+) must live until ([^.;,]*)", text):
-        found.update({name: {"ownership": "kept", "until": until} for name in re.findall(r"\w+", names.replace(" and ", " "))})
+    for names, end in re.findall(r"((?:`\w+`(?:, | and )?)+) are valid until ([^.;]*)", text):
+        found.update({name: {"ownership": "other", **until(end)} for name in re.findall(r"`(\w+)`", names)})
+    for names, end in re.findall(r"((?:`\w+`(?:, | and )?)+) must live until ([^.;,]*)", text):
+        found.update({name: {"ownership": "kept", **until(end)} for name in re.findall(r"\w+", names.replace(" and ", " "))})
     for name, pattern in [("memory", r"[Tt]he memory must (?:live|stay valid) until ([^.;,]*)"),
                           ("callbacks", r"[Tt]he callbacks and their data must live until ([^.;,]*)"),
                           ("returned", r"(?:^|[Rr]esults? must stay )valid until ([^.;,]*)")]:
-        until = re.search(pattern, text)
-        if until:
-            found[name] = {"ownership": "kept", "until": until[1]}
+        end = re.search(pattern, text)
+        if end:
+            found[name] = {"ownership": "kept", **until(end[1])}
     return found
+
+
+# The events that end what ferry keeps, by the beginning of the text after "until".
+UNTIL = {"call": r"the call returns", "work": r"the (?:copy|fill|batch|last launch) ", "taker": r"the (?:work|call) that takes ",
+         "callback": r"(?:the call of )?`\w+`", "function": r"ferry_\w+", "other": r"another context is adopted|the importer "}
+
+
+def until(text):
+    """{"until": the text, "until_is": its event}"""
+    event = next((event for event, pattern in UNTIL.items() if re.match(pattern, text)), None)
+    return {"until": text, "until_is": event}
 
 
 def undone_by(text):

@@ -12,6 +12,7 @@ The script reads the C that the headers consist of: macros with numbers, structs
 structs, and functions. It fails on anything else. tests/abi/description.py compares the description with a C compiler.
 """
 import fnmatch
+import functools
 import json
 import re
 import sys
@@ -25,8 +26,8 @@ sys.path.insert(0, str(ROOT / "docs"))
 import c_headers  # noqa: E402
 import driver_calls  # noqa: E402
 from labels import (BLOCKING, LABELS, PENDING_WORK, blocking_class, defaults_of, inherited_of, ownership_of,  # noqa: E402
-                    pending_work, specials_of, split, threads_of, unclear_special, undone_by, units_of, values_of,
-                    with_common_errors, words)
+                    pending_work, specials_of, split, threads_of, unclear_special, undone_by, units_of, until,
+                    values_of, with_common_errors, words)
 
 SIZES = {"char": 1, "uint8_t": 1, "float": 4, "int32_t": 4, "uint32_t": 4, "int64_t": 8, "uint64_t": 8}
 POINTER_SIZE = 8
@@ -213,6 +214,7 @@ class Known(NamedTuple):
     groups: dict
     group_of: dict
     units: dict
+    opaque: list
 
     def number(self, name):
         """The value of a constant, or of NULL and UINT32_MAX and the like."""
@@ -244,6 +246,8 @@ def describe_callback(function, name, text, known, callbacks, called_by="ferry")
         described.update(describe_value(one.name, said[1] if said else "", one.type, known))
         describe_number(described, said[1] if said else "", known)
         describe_text(described)
+        if "*" in one.type and not one.returns:
+            describe_pointer(described, known)
         if "*" in one.type:
             described.update({"ownership": "ended"} if f"Ends `{one.name}`" in text else
                              ownership.get(one.name, {"ownership": "call"}))
@@ -258,7 +262,7 @@ def describe_value(name, text, kind, known):
 
     `text` is its comment. It begins with constants, with 0 or 1 (or "1: " and a meaning), or with an array's length.
     """
-    groups, group_of, _ = known
+    groups, group_of = known.groups, known.group_of
     if name == "status" or text.startswith("a status"):
         return {"constants": "FERRY_ERROR", "is": "status"}
     if re.fullmatch(r"reserved\d*", name):
@@ -282,10 +286,10 @@ def describe_value(name, text, kind, known):
     return {}
 
 
-def describe_number(found, text, known, more=""):
+def describe_number(found, text, known, more="", is_option=False):
     """Adds the unit of a number, and the values with a meaning of their own, to what is known of a value.
 
-    `more`: other text about the values. Constants, flags and reserved numbers of 32 bits have no unit.
+    `more`: other text about the values. `is_option`: 0 is the default. Constants, flags and reserved numbers of 32 bits have no unit.
     """
     name = found["name"]
     bits = "64" if found.keys() & {"constants", "driver_constants", "is"} else "(?:32|64)"
@@ -295,10 +299,16 @@ def describe_number(found, text, known, more=""):
         if not said and len(named) != 1:
             sys.exit(f"{name}: the Conventions give it the units {named}, and its comment begins with none: {text}")
         found["unit"] = said[1] if said else named[0]
-    special = {one: means for one, means in specials_of(text) + specials_of(more)}
+    # A constant of another group is no value of this one.
+    special = {one: means for one, means in specials_of(text) + specials_of(more)
+               if "constants" not in found or known.group_of.get(one) in (None, found["constants"])}
     if special:
         found["special"] = [{"value": known.number(one), **({} if re.match(r"-?\d", one) else {"name": one}), "means": means}
                             for one, means in special.items()]
+        # A zeroed struct of options, with its struct_size, has the defaults.
+        for one in found["special"]:
+            if one["value"] == 0 and is_option:
+                one["is_default"] = True
     if unclear_special(text):
         sys.exit(f'{name}: write "VALUE: meaning" instead of "{unclear_special(text)} …"')
 
@@ -306,6 +316,22 @@ def describe_number(found, text, known, more=""):
 def describe_text(found):
     if re.fullmatch(r"(?:const )?char(?: \*)?", found["type"]):
         found["is"] = "text"
+
+
+def describe_pointer(found, known):
+    """Whether a pointer is a handle or an address. `found` has the keys that are known."""
+    target = found["type"][:-1].strip()
+    base = target.replace("const ", "").replace("struct ", "")
+    if base in known.opaque and not target.endswith("const"):
+        found["is"] = "handle"
+    elif base == "void" and not found.keys() & {"count", "struct"}:
+        found["is"] = "address"
+
+
+def since(comment):
+    """The release that added a field or a constant: "since 0.8" in its comment, or the first release of the version script."""
+    said = re.search(r"\bsince (\d+\.\d+)\b", comment)
+    return said[1] if said else min(releases_of_functions().values(), key=lambda one: tuple(map(int, one.split("."))))
 
 
 def describe_struct(struct, known, callbacks, structs):
@@ -326,7 +352,7 @@ def describe_struct(struct, known, callbacks, structs):
             one["count"] = count
         describe_text(one)
         if one.get("is") not in ("flag", "reserved"):
-            describe_number(one, field.comment, known, words(rows.get(field.name, "")))
+            describe_number(one, field.comment, known, words(rows.get(field.name, "")), struct.name.endswith("_options"))
         if "*" in field.type or one.get("unit") == "address":
             owner = re.search(r"\bbelongs to ([^.;]*)", field.comment)
             one.update({"ownership": "static"} if re.search(r"\bStatic\b", field.comment) else
@@ -337,6 +363,13 @@ def describe_struct(struct, known, callbacks, structs):
         if field.returns:
             one["callback"] = f"{struct.name}.{field.name}"
             describe_callback(field, one["callback"], words(rows.get(field.name, "")), known, callbacks)
+        elif "*" in field.type:
+            describe_pointer(one, known)
+        if "*" in field.type:
+            # All zeros are the default of options. NULL is the legacy default stream.
+            one["nullable"] = (struct.name.endswith("_options") or "NULL" in field.comment or
+                               field.type == "struct CUstream_st *")
+        one["since"] = since(field.comment)
         fields.append(one)
     return {"name": struct.name, "size": -(-end // largest) * largest, "align": largest,
             "has_struct_size": fields[0]["name"] == "struct_size" if fields else False,
@@ -345,7 +378,7 @@ def describe_struct(struct, known, callbacks, structs):
 
 # ---- Functions
 
-def describe_parameter(parameter, names, nullable, versioned, text, known, opaque):
+def describe_parameter(parameter, names, nullable, versioned, text, known):
     kind, name = parameter.type, parameter.name
     target = kind[:-1].strip()  # of a pointer
     one = {"name": name, "type": kind}
@@ -360,20 +393,18 @@ def describe_parameter(parameter, names, nullable, versioned, text, known, opaqu
     is_const = target.endswith("const") or target.startswith("const ") and "*" not in target
     base = target.replace("const ", "").replace("struct ", "")
     # Handles, addresses and texts are inputs. The call fills every other target that is not const.
-    is_opaque = base in opaque
+    is_opaque = base in known.opaque
     if parameter.returns or is_opaque or is_const or base == "void":
         one["direction"] = "in"
     else:
         one["direction"] = "inout" if target in versioned else "out"
     one["nullable"] = name in nullable or name == "error" or kind == "struct CUstream_st *"
-    if is_opaque and not is_const:
-        one["is"] = "handle"
-    elif base == "void" and "count" not in one:
-        one["is"] = "address"
+    if not parameter.returns:
+        describe_pointer(one, known)
     return one
 
 
-def describe_function(function, comment, of_comment, defaults, versioned, known, callbacks, opaque):
+def describe_function(function, comment, of_comment, defaults, versioned, known, callbacks):
     """`of_comment`: the names of the parameters of all functions that share the comment."""
     names = [one.name for one in function.variables]
     about, given = split(comment)
@@ -399,7 +430,7 @@ def describe_function(function, comment, of_comment, defaults, versioned, known,
         result["returns_is"] = "text"
     result.update(comment=plain(f"/*{about}*/"), parameters=[])
     for one in function.variables:
-        described = describe_parameter(one, names, nullable, versioned, values.get(one.name, ""), known, opaque)
+        described = describe_parameter(one, names, nullable, versioned, values.get(one.name, ""), known)
         if one.returns:
             described["callback"] = f"{function.name}.{one.name}"
             describe_callback(one, described["callback"], result["comment"], known, callbacks)
@@ -519,7 +550,8 @@ class Ownership:
             self.note_object(function["name"], stored, said[name])
         describes_memory = base[6:] in ("ferry_copy_desc", "ferry_fill_desc", "ferry_piece_list") and kind.startswith("const ")
         if describes_memory and function["returns_status"]:
-            one["memory_until"] = memory["until"] if memory else "the call returns"
+            ends = memory or until("the call returns")
+            one.update(memory_until=ends["until"], memory_until_is=ends["until_is"])
         if name == "ticket" and one.get("nullable") and kind.endswith("**") and not memory:
             sys.exit(f"{function['name']}: the label Ownership does not say how long the memory must live")
 
@@ -567,7 +599,8 @@ def describe_group(group, kind, values):
     if not comment and len(values) > 1:
         sys.exit(f"{group}: there is no comment before its first constant")
     return {"group": group, "type": values[0]["type"], "kind": kind, "comment": comment,
-            "values": [{key: value for key, value in one.items() if key != "before"} for one in values]}
+            "values": [{**{key: value for key, value in one.items() if key != "before"}, "since": since(one["comment"])}
+                       for one in values]}
 
 
 def describe_handle(name, groups):
@@ -602,15 +635,35 @@ def text_of(folder):
     return c_headers.text_of(others) + "\n" + found[0]
 
 
+@functools.lru_cache
 def releases_of_functions():
     """{function: the release that added it}, which is the name of its node in the version script."""
     nodes = re.findall(r"^FERRY_([\d.]+) \{(.*?)^\}", VERSION_SCRIPT.read_text(encoding="utf-8"), flags=re.M | re.S)
     return {name: release for release, body in nodes for name in re.findall(r"\bferry_\w+", body)}
 
 
+def add_directions(structs, functions, callbacks):
+    """Adds to each struct who fills it: "in" is the program, "out" is ferry, and "inout" is both, in different calls."""
+    filled = {one["name"]: set() for one in structs}
+
+    def add(kind, direction):
+        name = kind.replace("const ", "").rstrip(" *")
+        if name in filled and direction not in filled[name]:
+            filled[name].add(direction)
+            for one in next(one for one in structs if one["name"] == name)["fields"]:
+                add(one.get("struct", one["type"]), direction)
+
+    for one in [each for function in functions for each in function["parameters"]]:
+        add(one["type"], "in" if one["type"].startswith("const ") else "out")
+    for one in [each for callback in callbacks for each in callback["parameters"]]:
+        add(one["type"], "out")
+    for one in structs:
+        one["direction"] = "inout" if len(filled[one["name"]]) == 2 else filled[one["name"]].pop()
+
+
 def describe(folder=c_headers.FOLDER):
     header = Header(text_of(folder))
-    known = Known(*find_constants(header), header.units)
+    known = Known(*find_constants(header), header.units, header.opaque)
     groups = known.groups
     defaults = defaults_of(header.text)
     callbacks, structs, functions = [], [], []
@@ -619,7 +672,7 @@ def describe(folder=c_headers.FOLDER):
     versioned = {one["name"] for one in structs if one["has_struct_size"]}
     for comment, of in comments_of_functions(header):
         names = {one.name for function in of for one in function.variables}
-        functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks, header.opaque)
+        functions += [describe_function(one, comment, names, defaults, versioned, known, callbacks)
                       for one in of]
     since = releases_of_functions()
     try:
@@ -630,6 +683,7 @@ def describe(folder=c_headers.FOLDER):
         if one["name"] not in since:
             sys.exit(f"{one['name']} is in no node of {VERSION_SCRIPT.name}")
         one.update(driver=calls[one["name"]], since=since[one["name"]])
+    add_directions(structs, functions, callbacks)
     objects = Ownership(functions, structs, header.opaque).add()
     kinds = kinds_of(groups, [structs, callbacks, functions])
     return {

@@ -180,7 +180,7 @@ typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */
     int32_t device; /* ordinal; FERRY_DEVICE_UNKNOWN: the program does not know it */
     uint64_t address;
-    struct CUarray_st *array;
+    struct CUarray_st *array; /* NULL: no array */
     uint64_t row_pitch;
     uint64_t slice_height;
     uint64_t x;
@@ -1032,9 +1032,9 @@ typedef struct ferry_piece_list {
     uint32_t struct_size;
     uint32_t reserved;            /* must be zero */
     uint64_t count;               /* the number of pieces; may be 0 */
-    const uint64_t *destinations; /* `count` elements, at intervals of `stride` bytes */
-    const uint64_t *sources;      /* `count` elements, at intervals of `stride` bytes */
-    const uint64_t *sizes;        /* `count` elements, at intervals of `stride` bytes */
+    const uint64_t *destinations; /* `count` elements, at intervals of `stride` bytes; NULL: no pieces */
+    const uint64_t *sources;      /* `count` elements, at intervals of `stride` bytes; NULL: no pieces */
+    const uint64_t *sizes;        /* `count` elements, at intervals of `stride` bytes; NULL: no pieces */
     uint64_t stride;
     ferry_file *source_file; /* the sources are offsets in this file; NULL: they are addresses */
 } ferry_piece_list;

@@ -23,7 +23,7 @@ import exports
 sys.path[:0] = [str(Path(__file__).resolve().parents[2] / name) for name in ("docs", "tools")]
 import c_headers  # noqa: E402
 import describe  # noqa: E402
-from labels import BLOCKING, PENDING_WORK, blocking_class  # noqa: E402
+from labels import BLOCKING, PENDING_WORK, UNTIL, blocking_class  # noqa: E402
 
 folder, description_file, declarations_file, library_file, *compiler = sys.argv[1:]
 settings = Path(folder) / c_headers.OF_THE_SOFTWARE_DRIVER  # its constants and structs are described too
@@ -154,6 +154,8 @@ for what, owner, values in owners:
         ownership = one.get("ownership")
         check(ownership in ("call", "kept", "ended", "caller", "other", "static"), told, "has no owner")
         check(ownership != "kept" or "until" in one, told, "is kept without an end")
+        for key in ("until", "memory_until"):
+            check((key in one) == (f"{key}_is" in one) and one.get(f"{key}_is", "call") in UNTIL, told, "until what?", one.get(key))
         check(ownership != "caller" or "ended_by" in one, told, "cannot be ended")
         for end in one.get("ended_by", []):
             check(end in function_names, told, "is ended by", end, "which does not exist")
@@ -226,6 +228,33 @@ for name, old, new, complaint in INCOMPLETE:
             check(False, "the generator accepts", name, "without", old.strip())
         except SystemExit as refused:
             check(complaint in str(refused), "the generator says:", refused)
+
+# ---- Pointers of structs, and the work that a ticket reports
+
+for one in description["structs"]:
+    check(one["direction"] in ("in", "out", "inout"), one["name"], "is not filled by the program or by ferry")
+    for field in one["fields"]:
+        told = f"{one['name']}.{field['name']}"
+        is_pointer = "*" in field["type"]
+        check(is_pointer == ("nullable" in field), told, "may be NULL or not")
+        check(not is_pointer or "callback" in field or field.keys() & {"is", "struct", "count"} or
+              field["type"].startswith("const ferry_"), told, "points to what?")
+        check(re.fullmatch(r"\d+\.\d+", field["since"]), told, "is since", field["since"])
+        for special in field.get("special", []):
+            name = special.get("name", "NULL")
+            check(name in ("NULL", "UINT32_MAX", "UINT64_MAX") or name in constants, told, "has the unknown value", name)
+            check(not name.startswith("FERRY_") or "constants" not in field or
+                  name in (each["name"] for each in groups[field["constants"]]["values"]), told, "cannot be", name)
+            check(special.get("is_default", False) == (one["name"].endswith("_options") and special["value"] == 0), told,
+                  "has another default")
+for function in description["functions"]:
+    if any(one.get("memory_until_is", one.get("until_is")) == "work" for one in function["parameters"]):
+        check(any(one["name"] in ("ticket", "prepared") for one in function["parameters"]), function["name"],
+              "keeps memory until its work is complete, and nothing reports this")
+changed = Path(folder, "ferry.h").read_text(encoding="utf-8").replace("/* bytes */\n    uint64_t height;", "/* bytes; since 0.8 */\n"
+                                                                      "    uint64_t height;", 1)
+copy_of_struct = next(one for one in describe.Header(changed).structs if one.name == "ferry_copy_desc")
+check([describe.since(one.comment) for one in copy_of_struct.variables][2:4] == ["0.8", "0.7"], "the release of a field is not read")
 
 # ---- Functions: since, and the names of structs
 
