@@ -186,7 +186,7 @@ typedef struct ferry_place {
     uint64_t x;
     uint64_t y;
     uint64_t z;
-    ferry_file *file;
+    ferry_file *file;     /* NULL: no file */
     uint64_t reserved[3]; /* must be zero */
 } ferry_place;
 

@@ -51,7 +51,7 @@ typedef struct ferry_external_memory_desc {
 /*
  * Imports memory. ferry_external_memory_get_address and ferry_external_memory_create_array make places of it.
  *
- * Blocking:      device, as ferry_device_alloc.
+ * Blocking:      device. cuImportExternalMemory may wait for the device.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
  *                ferry_external_memory_release_deferred. It keeps the other API's memory alive. On success a file
  *                descriptor is closed. A Windows handle stays the caller's, who may close it at once. After an error
@@ -86,7 +86,7 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
  * rendered to.
  *
  * Values:        `levels`: 0: 1 level.
- * Blocking:      device, as ferry_device_alloc.
+ * Blocking:      device. cuExternalMemoryGetMappedMipmappedArray may wait for the device.
  * Ownership:     *mipmapped, a CUmipmappedArray, ends with `memory`. ferry_mipmapped_array_destroy and
  *                ferry_mipmapped_array_destroy_deferred end it alone before that, for an allocation in which images come
  *                and go. The memory and its other arrays live on.
