@@ -853,7 +853,7 @@ typedef struct ferry_ticket_info {
     uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
     uint64_t file_offset; /* bytes before the first that was not transferred, if status is FERRY_ERROR_FILE; else 0 */
-    int32_t file_error;   /* the system's error number, or FERRY_FILE_ENDED, if status is FERRY_ERROR_FILE; else 0 */
+    int32_t file_error;   /* number of the system's error, or FERRY_FILE_ENDED, if status is FERRY_ERROR_FILE; else 0 */
     int32_t reserved;     /* 0 */
 } ferry_ticket_info;
 

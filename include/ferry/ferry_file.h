@@ -86,11 +86,12 @@ FERRY_API int32_t ferry_file_open_descriptor(ferry_instance *instance, int64_t o
                                              ferry_error_info *error);
 
 /*
- * Closes a file. Copies in flight go on: the last of them closes the file for the system.
+ * Closes a file.
  *
  * NULL:          `file`.
  * Thread-safety: no other call may be using the file.
  * Blocking:      driver_lock. The call waits for the file system.
+ * Ownership:     a copy that uses the file continues. The last such copy closes the file for the system.
  */
 FERRY_API void ferry_file_close(ferry_file *file);
 
