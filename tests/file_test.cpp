@@ -9,7 +9,7 @@
 #include <random>
 #include <thread>
 
-#include "ferry/ferry_file.h"
+#include "ferry/ferry.hpp"
 #include "support/captured_graph.h"
 #include "support/gate.h"
 #include "support/how.h"
@@ -746,6 +746,49 @@ TEST_F(files, an_instance_that_stages_with_the_programs_threads_opens_no_file) {
     const temporary_file file(bytes(1));
     ferry_file *opened = nullptr;
     EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_file_open(other.get(), file.path().c_str(), nullptr, &opened, nullptr));
+}
+
+// ---- C++
+
+TEST_F(files, views_are_read_and_written) {
+    ferry_instance *const gpu = full.get();
+    std::vector<float> numbers(6000);
+    for (std::size_t i = 0; i < numbers.size(); ++i)
+        numbers[i] = static_cast<float>(i);
+    const temporary_file path(bytes(1));
+    auto memory = ferry::device_memory<float>::create(gpu, 0, numbers.size());
+    ASSERT_TRUE(memory.ok());
+    auto opened = ferry::file::open(gpu, path.path().c_str(), FERRY_FILE_READ | FERRY_FILE_WRITE);
+    ASSERT_TRUE(opened.ok()) << opened.error().line().text;
+    const ferry::file &file = *opened;
+    ASSERT_TRUE(ferry::copy(gpu, numbers, *memory).ok());
+    const auto image = memory->view().shaped(60, 100);
+    ASSERT_TRUE(file.write(image.sub(0, 0, 10, 20), 100).ok()); // rows of 10 elements, one after the other
+    EXPECT_EQ(file.info()->size, 100 + 10 * 20 * sizeof(float));
+    {
+        auto written = file.write_async(image, 5000, stream);
+        ASSERT_TRUE(written.ok()) << written.error().line().text;
+        EXPECT_TRUE(written->wait().ok());
+    }
+    auto other = ferry::device_memory<float>::create(gpu, 0, numbers.size());
+    ASSERT_TRUE(file.read(5000, *other).ok());
+    std::vector<float> back(numbers.size());
+    ASSERT_TRUE(ferry::copy(gpu, *other, back).ok());
+    EXPECT_EQ(back, numbers);
+    {
+        auto read = file.read_async(100, other->view().shaped(10, 20), stream);
+        ASSERT_TRUE(read.ok()) << read.error().line().text;
+        EXPECT_TRUE(read->wait().ok());
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+    }
+    ASSERT_TRUE(ferry::copy(gpu, *other, back).ok());
+    for (std::size_t i = 0; i < 200; ++i)
+        EXPECT_EQ(back[i], numbers[i / 10 * 60 + i % 10]) << i;
+    const status past = file.read(6000 * sizeof(float), *other);
+    EXPECT_EQ(past.code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(past.side(), FERRY_SIDE_SOURCE);
+    EXPECT_EQ(file.read(0, back).code(), FERRY_ERROR_UNSUPPORTED);
+    EXPECT_EQ(ferry::file::open(gpu, "/nonexistent/ferry").error().code(), FERRY_ERROR_FILE);
 }
 
 } // namespace

@@ -54,6 +54,7 @@
 #include "ferry.h"
 #include "ferry_devices.h"
 #include "ferry_external.h"
+#include "ferry_file.h"
 #include "ferry_graph.h"
 #include "ferry_ipc.h"
 #include "ferry_memory.h"
@@ -2618,6 +2619,102 @@ result<ticket> copy_async_ticket(ferry_instance *instance, From &&from, To &&to,
         return ferry::copy_async_ticket(instance, desc, stream, options);
     });
 }
+
+namespace detail {
+
+inline std::int32_t close_file(ferry_instance *, ferry_file *file, ferry_error_info *) noexcept {
+    ferry_file_close(file);
+    return FERRY_SUCCESS;
+}
+
+// Calls `use` with the descriptor of a copy between a range and bytes of a file, whose rows are tight.
+template <class R, class Use>
+auto with_file_copy(std::remove_reference_t<R> &range, ferry_file *file, std::uint64_t offset, bool reads,
+                    Use use) noexcept -> decltype(use(std::declval<const ferry_copy_desc &>())) {
+    if constexpr (has_view<R>) {
+        const auto view = ferry::view_of(range);
+        const element_sizes sizes = {reads ? 1 : view.element_size(), reads ? view.element_size() : 1};
+        if (!view.error().ok())
+            return sizes.apply(at_side(view.error(), reads ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE));
+        ferry_copy_desc desc = {};
+        ferry_place_file(reads ? &desc.source : &desc.destination, file, offset);
+        (reads ? desc.destination : desc.source) = view.place();
+        detail::set_extent(desc, view.byte_extent());
+        return sizes.apply(use(desc));
+    } else {
+        return status();
+    }
+}
+
+template <class To> void check_file_read() noexcept {
+    if constexpr (!is_destination<To>) refuse_destination<To>();
+}
+
+} // namespace detail
+
+// ferry_file_open: an open file, whose bytes are copied from and to device memory and arrays. The destructor waits for
+// the file system. Copies that use the file continue.
+class file : public detail::owner<ferry_file *, detail::close_file> {
+public:
+    using owner::owner;
+    // `flags`: FERRY_FILE_*.
+    static result<file> open(ferry_instance *instance, const char *path,
+                             std::uint32_t flags = FERRY_FILE_READ) noexcept {
+        ferry_file_options options = detail::sized<ferry_file_options>();
+        options.flags = flags;
+        ferry_file *const none = nullptr;
+        return detail::own<file>(instance, detail::fetch(none, ferry_file_open, instance, path, &options));
+    }
+    // ferry_file_open_descriptor: the caller keeps the descriptor, or the HANDLE on Windows.
+    static result<file> open_descriptor(ferry_instance *instance, std::int64_t os_handle) noexcept {
+        ferry_file *const none = nullptr;
+        return detail::own<file>(instance, detail::fetch(none, ferry_file_open_descriptor, instance, os_handle));
+    }
+
+    result<ferry_file_info> info() const noexcept {
+        return detail::fetch(detail::sized<ferry_file_info>(), ferry_file_get_info, handle_);
+    }
+    // For descriptors. Rows and slices that are not tight need the pitches.
+    ferry_place at(std::uint64_t offset, std::uint64_t row_pitch = 0, std::uint64_t slice_height = 0) const &noexcept {
+        ferry_place place;
+        ferry_place_file_pitched(&place, handle_, offset, row_pitch, slice_height);
+        return place;
+    }
+    void at(std::uint64_t, std::uint64_t = 0, std::uint64_t = 0) const && = delete;
+
+    // Fills device memory or an array with the bytes from `offset` on. Returns when they have arrived.
+    template <class To> status read(std::uint64_t offset, To &&to, const copy_options &options = {}) const noexcept {
+        detail::check_file_read<To>();
+        return detail::with_file_copy<To>(to, handle_, offset, true, [&](const ferry_copy_desc &desc) noexcept {
+            return ferry::copy(instance_, desc, options);
+        });
+    }
+    // Writes all bytes of device memory or of an array to the file, from `offset` on. Returns when the system has them.
+    template <class From>
+    status write(From &&from, std::uint64_t offset, const copy_options &options = {}) const noexcept {
+        if constexpr (!detail::has_view<From>) detail::refuse_range<From>();
+        return detail::with_file_copy<From>(from, handle_, offset, false, [&](const ferry_copy_desc &desc) noexcept {
+            return ferry::copy(instance_, desc, options);
+        });
+    }
+    // The same on a stream. The ticket reports failures of the file.
+    template <class To>
+    result<ticket> read_async(std::uint64_t offset, To &&to, stream_view stream,
+                              const copy_options &options = {}) const noexcept {
+        detail::check_file_read<To>();
+        return detail::with_file_copy<To>(to, handle_, offset, true, [&](const ferry_copy_desc &desc) noexcept {
+            return ferry::copy_async_ticket(instance_, desc, stream, options);
+        });
+    }
+    template <class From>
+    result<ticket> write_async(From &&from, std::uint64_t offset, stream_view stream,
+                               const copy_options &options = {}) const noexcept {
+        detail::check_view<From>();
+        return detail::with_file_copy<From>(from, handle_, offset, false, [&](const ferry_copy_desc &desc) noexcept {
+            return ferry::copy_async_ticket(instance_, desc, stream, options);
+        });
+    }
+};
 
 // ferry_copy_explain: reports what copy() would do, without copying.
 inline result<ferry_explanation> explain(ferry_instance *instance, const ferry_copy_desc &desc,

@@ -53,6 +53,11 @@ GIVEN = {
         ferry_instance *ferry;
         uint64_t device_memory;
         struct CUstream_st *stream;""",
+    ("cpp", "Files"): """
+        #include <ferry/ferry.hpp>
+        ferry::instance gpu;
+        ferry::device_memory<float> weights;
+        struct CUstream_st *stream;""",
     ("cpp", "Open once"): """
         #include <functional>
         #include <ferry/ferry.hpp>
