@@ -80,6 +80,13 @@ TEST_F(softdriver_test, exactly_the_rows_of_the_list_are_implemented) {
     EXPECT_EQ(nullptr, get_proc(nullptr, 13000));
 }
 
+TEST_F(softdriver_test, graph_instantiate_is_found_under_the_name_in_the_header) {
+    void *const expected = get_proc("cuGraphInstantiateWithFlags", 12000);
+    EXPECT_NE(nullptr, expected);
+    EXPECT_EQ(expected, get_proc("cuGraphInstantiate", 12000));
+    EXPECT_EQ(nullptr, get_proc("cuGraphInstantiate", 11030));
+}
+
 TEST_F(softdriver_test, a_later_open_may_not_request_another_configuration) {
     int devices = 0;
     ASSERT_RESULT(CUDA_SUCCESS, cu.cuDeviceGetCount(&devices));

@@ -16,6 +16,10 @@ template <class Function> void *address_of(Function function) { return reinterpr
 
 } // namespace
 
+const char *current_name(const char *name) noexcept {
+    return std::strcmp(name, "cuGraphInstantiate") == 0 ? "cuGraphInstantiateWithFlags" : name;
+}
+
 void *get_proc(const char *name, int version) noexcept {
     static void *const functions[driver_symbol_count] = {
 #define FERRY_DRIVER_SYMBOL(need, name, version, parameters) address_of<PFN_##name##_v##version>(&softdriver::name),
@@ -24,6 +28,7 @@ void *get_proc(const char *name, int version) noexcept {
     };
     if (!name) return nullptr;
     if (!std::strcmp(name, software_driver_mark)) return const_cast<char *>(software_build);
+    name = current_name(name);
     int newest = -1;
     for (int i = 0; i < driver_symbol_count; ++i) {
         const driver_symbol &one = driver_symbols[i];

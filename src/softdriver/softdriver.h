@@ -47,4 +47,8 @@ void close() noexcept; // once per successful open; the last call waits for runn
 // such variant.
 void *get_proc(const char *name, int version) noexcept;
 
+// The name of the symbol that a program gets for `name`: since CUDA 11.4, cuGraphInstantiate is
+// cuGraphInstantiateWithFlags, in cuda.h and in cuGetProcAddress.
+const char *current_name(const char *name) noexcept;
+
 } // namespace ferry::softdriver

@@ -80,6 +80,7 @@ CUresult cuGetProcAddress(const char *name, void **function, int version, cuuint
     const bool per_thread = flags == CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM;
     if (!per_thread && flags != CU_GET_PROC_ADDRESS_DEFAULT && flags != CU_GET_PROC_ADDRESS_LEGACY_STREAM)
         return CUDA_ERROR_INVALID_VALUE;
+    name = softdriver::current_name(name);
     const export_row *found = per_thread ? find(name, version, true) : nullptr;
     if (!found) found = find(name, version, false);
     *function = found ? found->function : nullptr;

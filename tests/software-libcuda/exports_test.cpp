@@ -59,6 +59,10 @@ int main() {
             if (!function || function != dlsym(library, one.symbol))
                 std::printf("cuGetProcAddress does not find %s\n", one.symbol), ++failures;
     }
+    void *found = nullptr;
+    cuGetProcAddress("cuGraphInstantiate", &found, 12000, 0);
+    if (!found || found != dlsym(library, "cuGraphInstantiateWithFlags"))
+        std::printf("cuGetProcAddress does not find cuGraphInstantiate\n"), ++failures;
     std::printf("%zu functions, %d failures\n", sizeof all / sizeof *all, failures);
     return failures != 0;
 }
