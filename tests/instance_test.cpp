@@ -313,6 +313,9 @@ TEST_F(contexts, the_primary_context_is_reference_counted) {
     ASSERT_OK(ferry_context_retain_primary(basic.get(), 0, &retained, nullptr));
     EXPECT_EQ(retained, context);
     EXPECT_OK(ferry_context_release_primary(basic.get(), 0, nullptr));
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_context_release_primary(basic.get(), 0, &error), error, FERRY_ERROR_NO_CONTEXT,
+                   FERRY_SIDE_NONE, FERRY_FIELD_DEVICE);
     EXPECT_EQ(ferry_context_retain_primary(basic.get(), 99, &retained, nullptr), FERRY_ERROR_DEVICE);
 }
 

@@ -141,7 +141,7 @@ const (
 	ErrorNoDevice         Status = -16 // a driver without a usable device
 	ErrorUnsupported      Status = -17 // this version of ferry or this driver has no such feature
 	ErrorSoftwareConfig   Status = -18 // the software driver already runs with other settings
-	ErrorNoContext        Status = -19 // no context to pop, or the call cannot use the context
+	ErrorNoContext        Status = -19 // no context to pop or to release, or the call cannot use the context
 	ErrorPeerAccess       Status = -20 // one device cannot access the memory of the other
 	ErrorAlignment        Status = -21 // an address, pitch, width or stride is no multiple of the required size
 	ErrorCapture          Status = -22 // the stream is being captured, and a graph cannot hold this call

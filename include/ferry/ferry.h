@@ -587,7 +587,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_NO_DEVICE (-16)       /* a driver without a usable device */
 #define FERRY_ERROR_UNSUPPORTED (-17)     /* this version of ferry or this driver has no such feature */
 #define FERRY_ERROR_SOFTWARE_CONFIG (-18) /* the software driver already runs with other settings */
-#define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop, or the call cannot use the context */
+#define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop or to release, or the call cannot use the context */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch, width or stride is no multiple of the required size */
 #define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */

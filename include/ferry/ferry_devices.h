@@ -197,10 +197,11 @@ FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t
                                                ferry_error_info *error);
 
 /*
- * Releases one reference to the device's primary context.
+ * Releases one reference to the device's primary context, which the program retained through this instance.
  *
  * Blocking:      device, if this was the last reference in the process: the driver waits for the work of the context.
  *                Otherwise driver_lock.
+ * Errors:        FERRY_ERROR_NO_CONTEXT if no such reference is left.
  */
 FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *error);
 

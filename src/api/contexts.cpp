@@ -42,15 +42,23 @@ int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, C
     if (context) *context = nullptr;
     if (!instance || !context) return report(details, null_argument);
     if (error failed = check_device(*instance, device)) return report(details, failed);
-    return report(details, to_error(instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle)));
+    if (call_result result = instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle))
+        return report(details, to_error(result));
+    instance->contexts.add_reference(device);
+    return report(details, ok);
 }
 
 int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *details) {
     if (!instance) return report(details, null_argument);
     if (error failed = check_device(*instance, device)) return report(details, failed);
+    // The driver would release the instance's own reference.
+    if (!instance->contexts.take_reference(device))
+        return report(details, refuse_value(FERRY_ERROR_NO_CONTEXT, FERRY_SIDE_NONE, FERRY_FIELD_DEVICE,
+                                            static_cast<std::uint64_t>(device)));
     call_result result;
     instance->trace.release_context(
         device, [&] { result = instance->cu.cuDevicePrimaryCtxRelease(instance->devices[device].handle); });
+    if (result) instance->contexts.add_reference(device);
     return report(details, to_error(result));
 }
 

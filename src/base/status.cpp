@@ -53,7 +53,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_NO_DEVICE", "the NVIDIA driver has no usable device"},
     {"FERRY_ERROR_UNSUPPORTED", "not supported by this version of ferry or by this driver"},
     {"FERRY_ERROR_SOFTWARE_CONFIG", "the software driver is already running with other settings"},
-    {"FERRY_ERROR_NO_CONTEXT", "no context to pop, or the call cannot use the context"},
+    {"FERRY_ERROR_NO_CONTEXT", "no context to pop or to release, or the call cannot use the context"},
     {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other"},
     {"FERRY_ERROR_ALIGNMENT", "an address, pitch, width or stride is not a multiple of the required size"},
     {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot contain this call"},

@@ -12,6 +12,14 @@ device_contexts::~device_contexts() {
         if (slots_[device].primary) cu_.cuDevicePrimaryCtxRelease(devices_[device].handle);
 }
 
+bool device_contexts::take_reference(int device) noexcept {
+    std::atomic<std::uint64_t> &references = slots_[device].of_program;
+    std::uint64_t before = references.load(std::memory_order_relaxed);
+    while (before && !references.compare_exchange_weak(before, before - 1, std::memory_order_relaxed)) {
+    }
+    return before != 0;
+}
+
 error device_contexts::retain_primary(int device) noexcept {
     slot &slot = slots_[device];
     if (slot.primary) return {};

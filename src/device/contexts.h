@@ -38,6 +38,10 @@ public:
     }
     // Whether get() would return a context that exists already, which takes microseconds.
     [[gnu::cold]] bool exists(int device) const noexcept;
+    // Counts the references to the primary context that the program has taken through the instance. take_reference
+    // returns false if there is none, and removes one otherwise.
+    void add_reference(int device) noexcept { slots_[device].of_program.fetch_add(1, std::memory_order_relaxed); }
+    [[nodiscard]] bool take_reference(int device) noexcept;
     // Null selects the primary context again.
     void adopt(int device, CUcontext context) noexcept;
     // Stops using `context` for every device for which it was adopted.
@@ -68,8 +72,9 @@ private:
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;
-        std::atomic<CUcontext> primary = nullptr; // retained, until the destructor; changes with the mutex locked
-        std::mutex synchronising;                 // locked during cuCtxSynchronize
+        std::atomic<CUcontext> primary = nullptr;  // retained, until the destructor; changes with the mutex locked
+        std::atomic<std::uint64_t> of_program = 0; // references to the primary context
+        std::mutex synchronising;                  // locked during cuCtxSynchronize
     };
     const driver_table &cu_;
     const device_facts *devices_;
