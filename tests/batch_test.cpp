@@ -667,11 +667,17 @@ TEST_F(batch, overlap_between_copies_is_found_on_request) {
         piece_batch pieces;
         bool is_found;
         std::uint64_t index, other;
+        std::int32_t side = FERRY_SIDE_DESTINATION;
     } cases[] = {
         {"two destinations share a byte", {{to, to + 100, to + 15}, {from, from, from}, {16, 16, 16}}, true, 2, 0},
         {"destinations touch", {{to, to + 16, to + 32}, {from, from, from}, {16, 16, 16}}, false, 0, 0},
         {"sources may be shared", {{to, to + 64}, {from, from + 1}, {16, 16}}, false, 0, 0},
-        {"a source is another's destination", {{to, to + 64}, {from, to + 15}, {16, 16}}, true, 1, 0},
+        {"a source is another's destination",
+         {{to, to + 64}, {from, to + 15}, {16, 16}},
+         true,
+         1,
+         0,
+         FERRY_SIDE_SOURCE},
         {"… the other way round", {{to + 64, to}, {to + 15, from}, {16, 16}}, true, 1, 0},
         {"a long one over a short one", {{to + 50, to}, {from, from}, {4, 1000}}, true, 1, 0},
         {"nothing covers nothing", {{to, to, to + 8}, {from, from, from}, {16, 0, 0}}, false, 0, 0},
@@ -684,7 +690,8 @@ TEST_F(batch, overlap_between_copies_is_found_on_request) {
             EXPECT_OK(status) << describe(error);
             continue;
         }
-        expect_refusal(status, error, FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
+        expect_refusal(status, error, FERRY_ERROR_OVERLAP, one.side, FERRY_FIELD_ADDRESS);
+        EXPECT_EQ(error.numbers, FERRY_NUMBERS_COPY);
         EXPECT_EQ(error.index, one.index);
         EXPECT_EQ(error.value, one.index);
         EXPECT_EQ(error.limit, one.other);
@@ -709,7 +716,8 @@ TEST_F(batch, columns_of_one_image_interleave_without_overlap) {
         EXPECT_TRUE(image.read() == image.picture());
         columns[5].destination.x -= 4;
         expect_refusal(ferry_copy_batch(basic.get(), columns.data(), columns.size(), check_overlap, &error), error,
-                       FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
+                       FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION,
+                       kind == place_kind::array_2d ? FERRY_FIELD_ARRAY : FERRY_FIELD_ADDRESS);
         EXPECT_EQ(error.index, 5u);
         EXPECT_EQ(error.limit, 4u);
     }

@@ -35,7 +35,7 @@ bool contains(const std::string &text, std::uint64_t number) {
 
 TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) {
     std::vector<std::string> fields;
-    for (std::int32_t field = 0; field <= FERRY_FIELD_PREPARED; ++field) {
+    for (std::int32_t field = 0; field <= FERRY_FIELD_RESULT; ++field) {
         ferry_error_info error = new_error();
         error.status = FERRY_ERROR_INVALID_ARGUMENT;
         error.field = field;
@@ -44,9 +44,9 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
         EXPECT_TRUE(field == 0 || fields.back().find(' ') == std::string::npos) << "field " << field << " has no name";
     }
     for (std::int32_t side = 0; side <= FERRY_SIDE_PIECES; ++side)
-        for (std::int32_t field = 0; field <= FERRY_FIELD_PREPARED; ++field)
+        for (std::int32_t field = 0; field <= FERRY_FIELD_RESULT; ++field)
             for (std::int32_t item = 0; item <= FERRY_ITEM_TICKET; ++item)
-                for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_DIFFERENT; ++numbers)
+                for (std::int32_t numbers = 0; numbers <= FERRY_NUMBERS_PREPARED; ++numbers)
                     for (const std::uint64_t index : {0u, 41u}) {
                         ferry_error_info error = new_error();
                         error.status = FERRY_ERROR_INVALID_ARGUMENT;
@@ -66,11 +66,12 @@ TEST(error_text, contains_side_field_item_value_and_limit_in_every_combination) 
                         const std::string dot = side && field ? "." : "";
                         const std::string where = side_names[side] + dot + fields[field] + (side || field ? ": " : "");
                         ASSERT_EQ(text.compare(0, (which + where).size(), which + where), 0) << text;
-                        const bool has_value = numbers != FERRY_NUMBERS_NONE && numbers != FERRY_NUMBERS_OBSTACLE;
-                        const bool has_limit = has_value && numbers != FERRY_NUMBERS_VALUE;
+                        const bool has_numbers = numbers != FERRY_NUMBERS_NONE && numbers != FERRY_NUMBERS_OBSTACLE;
+                        const bool has_value = has_numbers && numbers != FERRY_NUMBERS_COPY; // which is `index`
+                        const bool has_limit = has_numbers && numbers != FERRY_NUMBERS_VALUE;
                         ASSERT_EQ(contains(text, small_value), has_value) << text;
                         if (numbers == FERRY_NUMBERS_ONE_OF)
-                            ASSERT_NE(text.find(", must be one of 0, 1, 8, 9, 13, "), std::string::npos) << text;
+                            ASSERT_NE(text.find(", 8, 9, 13, "), std::string::npos) << text;
                         else
                             ASSERT_EQ(contains(text, small_limit), has_limit) << text;
                         if (numbers == FERRY_NUMBERS_OBSTACLE) {
@@ -92,6 +93,32 @@ TEST(error_text, contains_zeros_and_negative_numbers) {
     error.value = static_cast<std::uint64_t>(-21);
     error.limit = static_cast<std::uint64_t>(-20);
     EXPECT_EQ(describe(error), "staging_niceness: -21, must be at least -20 (FERRY_ERROR_INVALID_ARGUMENT)");
+}
+
+TEST(error_text, addresses_are_hexadecimal_and_constants_have_their_names) {
+    const struct {
+        std::int32_t field, numbers;
+        std::uint64_t value, limit;
+        const char *line;
+    } rows[] = {
+        {FERRY_FIELD_ADDRESS, FERRY_NUMBERS_END, 0x1001, 0x1000, "address: 0x1001, past the end at 0x1000"},
+        {FERRY_FIELD_ADDRESS, FERRY_NUMBERS_MULTIPLE, 0x1001, 16, "address: 0x1001, must be a multiple of 16"},
+        {FERRY_FIELD_STREAM, FERRY_NUMBERS_VALUE, 12345, 0, "stream: 0x3039: "},
+        {FERRY_FIELD_ARRAY, FERRY_NUMBERS_ELEMENT, 12, 8, "array: 12, does not fit elements of 8"},
+        {FERRY_FIELD_KIND, FERRY_NUMBERS_EQUAL, 1, 2, "kind: FERRY_KIND_HOST, must be FERRY_KIND_DEVICE"},
+        {FERRY_FIELD_KIND, FERRY_NUMBERS_UP_TO, 6, 5, "kind: 6, must be from FERRY_KIND_ANY to FERRY_KIND_FILE"},
+        {FERRY_FIELD_KIND, FERRY_NUMBERS_UP_TO, static_cast<std::uint64_t>(-1), 5, "kind: -1, must be from"},
+        {FERRY_FIELD_INSTANCE, FERRY_NUMBERS_VALUE, 0, 0, "instance: NULL, must be a valid pointer"},
+    };
+    for (const auto &row : rows) {
+        ferry_error_info error = new_error();
+        error.status = FERRY_ERROR_INVALID_ARGUMENT;
+        error.field = row.field;
+        error.numbers = row.numbers;
+        error.value = row.value;
+        error.limit = row.limit;
+        EXPECT_EQ(describe(error).find(row.line), 0u) << describe(error);
+    }
 }
 
 TEST(error_text, of_a_smaller_struct_reads_only_what_it_has) {
@@ -146,6 +173,33 @@ TEST_F(error_details, options_are_named_with_value_and_limit) {
     for (const auto &row : rows)
         expect_words(opened_with(row.spoil), {row.line});
     const std::int32_t processors[] = {0, -1};
+    const struct {
+        std::function<void(ferry_options &)> spoil;
+        const char *line;
+    } combinations[] = {
+        {[](ferry_options &o) { o.staging_cpu_count = 3; },
+         "options.staging_cpu_count: 3, requires staging_cpus (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {[&](ferry_options &o) { o.staging_cpus = processors; },
+         "options.staging_cpu_count: 0, must be at least 1 (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {[&](ferry_options &o) {
+             o.staging_cpus = processors;
+             o.staging_cpu_count = 1;
+             o.staging_numa = FERRY_NUMA_NODE;
+         },
+         "options.staging_cpu_count: 1, excluded by staging_numa (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {[](ferry_options &o) {
+             o.kernels = FERRY_KERNELS_NONE;
+             o.staging = FERRY_STAGING_AT_OPEN;
+         },
+         "options.staging: FERRY_STAGING_AT_OPEN, excluded by kernels (FERRY_ERROR_INVALID_ARGUMENT)"},
+        {[](ferry_options &o) {
+             o.submit = [](void *, void (*)(void *), void *) -> std::int32_t { return 0; };
+             o.staging = FERRY_STAGING_NONE;
+         },
+         "options.staging: FERRY_STAGING_NONE, excluded by submit (FERRY_ERROR_INVALID_ARGUMENT)"},
+    };
+    for (const auto &row : combinations)
+        EXPECT_EQ(opened_with(row.spoil), row.line);
     const auto choose = [&](ferry_options &o) {
         o.staging_cpus = processors;
         o.staging_cpu_count = 2;
@@ -175,6 +229,11 @@ TEST_F(error_details,
     EXPECT_EQ(error.value, unknown.flags);
     EXPECT_EQ(error.limit & error.value, 0u);
     EXPECT_EQ(describe(error), "options.flags: 0x8000, has bits outside 0x2f (FERRY_ERROR_FLAGS)");
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, no_kernels | updatable, &error), FERRY_ERROR_FLAGS);
+    EXPECT_EQ(error.numbers, FERRY_NUMBERS_NOT_HERE);
+    EXPECT_EQ(error.limit, FERRY_COPY_UPDATABLE);
+    EXPECT_EQ(describe(error),
+              "options.flags: 0x11, not accepted by this call: FERRY_COPY_UPDATABLE (FERRY_ERROR_FLAGS)");
 }
 
 TEST_F(error_details, an_array_with_three_channels_names_the_channels) {
@@ -224,11 +283,37 @@ TEST_F(error_details, a_required_object_that_is_null_is_named) {
     desc.struct_size = sizeof desc;
     stats.struct_size = sizeof stats;
     info.struct_size = sizeof info;
+    const ferry_copy_desc copy = {};
+    const ferry_fill_desc fill = {};
+    CUgraphNode_st *node = nullptr;
+    const auto graph = reinterpret_cast<CUgraph_st *>(8);
+    const auto executable = reinterpret_cast<CUgraphExec_st *>(8);
     using error_info = ferry_error_info *;
     const struct {
         std::int32_t field;
         std::function<std::int32_t(error_info)> call;
     } rows[] = {
+        {FERRY_FIELD_INSTANCE, [&](error_info e) { return ferry_copy(nullptr, nullptr, nullptr, e); }},
+        {FERRY_FIELD_INSTANCE, [&](error_info e) { return ferry_copy_batch(nullptr, nullptr, 1, nullptr, e); }},
+        {FERRY_FIELD_INSTANCE, [&](error_info e) { return ferry_staging_trim(nullptr, e); }},
+        {FERRY_FIELD_COPY, [&](error_info e) { return ferry_copy(ferry, nullptr, nullptr, e); }},
+        {FERRY_FIELD_COPIES, [&](error_info e) { return ferry_copy_batch(ferry, nullptr, 1, nullptr, e); }},
+        {FERRY_FIELD_PIECES, [&](error_info e) { return ferry_copy_pieces(ferry, nullptr, nullptr, e); }},
+        {FERRY_FIELD_FILL, [&](error_info e) { return ferry_fill(ferry, nullptr, nullptr, e); }},
+        {FERRY_FIELD_DESC, [&](error_info e) { return ferry_array_create(ferry, 0, nullptr, &array, e); }},
+        {FERRY_FIELD_TEXT, [&](error_info e) { return ferry_profile_load(ferry, nullptr, 1, e); }},
+        {FERRY_FIELD_GRAPH,
+         [&](error_info e) { return ferry_graph_add_copy(ferry, nullptr, nullptr, 0, &copy, nullptr, &node, e); }},
+        {FERRY_FIELD_RESULT,
+         [&](error_info e) { return ferry_graph_add_copy(ferry, graph, nullptr, 0, &copy, nullptr, nullptr, e); }},
+        {FERRY_FIELD_EXECUTABLE,
+         [&](error_info e) { return ferry_graph_exec_set_fill(ferry, nullptr, nullptr, &fill, nullptr, e); }},
+        {FERRY_FIELD_NODE,
+         [&](error_info e) { return ferry_graph_exec_set_fill(ferry, executable, nullptr, &fill, nullptr, e); }},
+        {FERRY_FIELD_RESULT, [&](error_info e) { return ferry_open(nullptr, nullptr, e); }},
+        {FERRY_FIELD_RESULT, [&](error_info e) { return ferry_copy_explain(ferry, &copy, nullptr, nullptr, e); }},
+        {FERRY_FIELD_RESULT, [&](error_info e) { return ferry_device_alloc(ferry, 0, 1, nullptr, e); }},
+        {FERRY_FIELD_CALLBACKS, [&](error_info e) { return ferry_stream_notify(ferry, nullptr, nullptr, nullptr, e); }},
         {FERRY_FIELD_CONTEXT, [&](error_info e) { return ferry_context_destroy(ferry, nullptr, e); }},
         {FERRY_FIELD_ADDRESS, [&](error_info e) { return ferry_host_register(ferry, nullptr, 4096, 0, e); }},
         {FERRY_FIELD_EVENT, [&](error_info e) { return ferry_event_query(ferry, nullptr, &done, e); }},
@@ -256,7 +341,58 @@ TEST_F(error_details, a_required_object_that_is_null_is_named) {
         EXPECT_EQ(error.field, row.field) << describe(error);
         EXPECT_EQ(error.numbers, FERRY_NUMBERS_VALUE);
         EXPECT_EQ(error.value, 0u);
+        expect_words(describe(error), {": NULL, must be a valid pointer (FERRY_ERROR_INVALID_ARGUMENT)"});
     }
+}
+
+TEST_F(error_details, new_addresses_of_a_prepared_batch_name_the_end_and_the_change) {
+    ferry_instance *const ferry = basic.get();
+    const test_place device(place_kind::device, {.width = 4096}), host(place_kind::pinned, {.width = 4096});
+    const std::uint64_t to[] = {device.address()}, from[] = {host.address()}, sizes[] = {64};
+    const auto prepare = [&](const how &options) {
+        ferry_prepared *made = nullptr;
+        EXPECT_OK(ferry_prepared_create_pieces(ferry, in_arrays(to, from, sizes, 1), options, nullptr, &made, nullptr));
+        return made;
+    };
+    const auto set = [&](ferry_prepared *of, std::uint64_t destination, std::uint64_t source) {
+        ferry_error_info error = new_error();
+        EXPECT_NE(ferry_prepared_set_addresses(of, in_arrays(&destination, &source, nullptr, 1), nullptr, &error), 0);
+        return error;
+    };
+    ferry_prepared *const fixed = prepare({}), *const changeable = prepare(updatable);
+    EXPECT_EQ(describe(set(fixed, to[0], from[0])),
+              "options.flags: 0, prepared without FERRY_COPY_UPDATABLE (FERRY_ERROR_UNSUPPORTED)");
+    const std::string shift = " must differ from the prepared address by a multiple of 16 (FERRY_ERROR_ALIGNMENT)";
+    char address[32];
+    std::snprintf(address, sizeof address, "%#llx", static_cast<unsigned long long>(to[0] + 2));
+    EXPECT_EQ(describe(set(changeable, to[0] + 2, from[0])),
+              "piece 0: destination.address: " + std::string(address) + "," + shift);
+    const std::uint64_t inside = host.address() + ((to[0] - host.address()) & 15);
+    for (const bool is_source : {false, true}) {
+        const ferry_error_info error =
+            is_source ? set(changeable, to[0], to[0] + 128) : set(changeable, inside, from[0] + 128);
+        EXPECT_EQ(error.status, FERRY_ERROR_OTHER_KIND) << describe(error);
+        EXPECT_EQ(error.side, is_source ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION) << describe(error);
+        EXPECT_EQ(error.value, is_source ? to[0] + 128 : inside);
+        EXPECT_EQ(error.limit, is_source ? from[0] : to[0]);
+        expect_words(describe(error), {".address: 0x", ", must be memory of the same kind as the prepared address 0x"});
+    }
+    EXPECT_OK(ferry_prepared_destroy(fixed, nullptr));
+    EXPECT_OK(ferry_prepared_destroy(changeable, nullptr));
+}
+
+TEST_F(error_details, two_copies_that_overlap_name_the_end_of_the_later_copy) {
+    const test_place memory(place_kind::device, {.width = 4096});
+    const std::uint64_t at = memory.address();
+    const std::uint64_t to[] = {at, at + 1024}, other_to[] = {at, at + 63}, sizes[] = {64, 64};
+    const std::uint64_t from[] = {at + 2048, at + 2048}, other_from[] = {at + 2048, at + 63};
+    ferry_error_info error = new_error();
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), in_arrays(other_to, from, sizes, 2), check_overlap, &error),
+              FERRY_ERROR_OVERLAP);
+    EXPECT_EQ(describe(error), "piece 1: destination.address: shares bytes with piece 0 (FERRY_ERROR_OVERLAP)");
+    EXPECT_EQ(ferry_copy_pieces(basic.get(), in_arrays(to, other_from, sizes, 2), check_overlap, &error),
+              FERRY_ERROR_OVERLAP);
+    EXPECT_EQ(describe(error), "piece 1: source.address: shares bytes with piece 0 (FERRY_ERROR_OVERLAP)");
 }
 
 TEST_F(error_details, a_place_without_an_address_or_an_array_is_named_with_its_value) {
@@ -287,14 +423,20 @@ TEST_F(error_details, a_value_that_this_version_does_not_support_is_named_with_t
     ferry_copy_options options = {};
     options.route = FERRY_ROUTE_BUFFERED;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, how(options), &error), FERRY_ERROR_UNSUPPORTED);
-    EXPECT_EQ(describe(error), "options.route: 4, must be one of 0, 1, 2, 3, 5 (FERRY_ERROR_UNSUPPORTED)");
+    EXPECT_EQ(describe(error),
+              "options.route: FERRY_ROUTE_BUFFERED, must be one of FERRY_ROUTE_AUTO, FERRY_ROUTE_DRIVER, "
+              "FERRY_ROUTE_KERNEL, FERRY_ROUTE_STAGED, FERRY_ROUTE_RELAYED (FERRY_ERROR_UNSUPPORTED)");
     options.route = FERRY_ROUTE_AUTO;
     options.priority = FERRY_PRIORITY_BACKGROUND;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, how(options), &error), FERRY_ERROR_UNSUPPORTED);
-    EXPECT_EQ(describe(error), "options.priority: 2, must be from 0 to 1 (FERRY_ERROR_UNSUPPORTED)");
+    EXPECT_EQ(
+        describe(error),
+        "options.priority: FERRY_PRIORITY_BACKGROUND, must be from FERRY_PRIORITY_NORMAL to FERRY_PRIORITY_URGENT "
+        "(FERRY_ERROR_UNSUPPORTED)");
     copy.source.kind = FERRY_KIND_PINNED;
     EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr, &error), FERRY_ERROR_UNSUPPORTED);
-    EXPECT_EQ(describe(error), "source.kind: 4, must be from 0 to 3 (FERRY_ERROR_UNSUPPORTED)");
+    EXPECT_EQ(describe(error), "source.kind: FERRY_KIND_PINNED, must be from FERRY_KIND_ANY to FERRY_KIND_ARRAY "
+                               "(FERRY_ERROR_UNSUPPORTED)");
 }
 
 TEST_F(error_details, a_wrong_size_of_a_pattern_names_pattern_size) {

@@ -243,9 +243,14 @@ TEST_F(graphs, a_fill_that_needs_a_kernel_or_has_no_bytes_is_refused) {
 
 TEST_F(graphs, a_copy_from_pageable_memory_to_a_device_is_refused_as_under_capture) {
     bytes pageable(size), other(size);
-    for (const std::uint64_t width : {std::uint64_t{64}, size})
-        expect_field(refuse(between(device(to->address), host(pageable.data()), width), FERRY_ERROR_CAPTURE),
-                     FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    for (const std::uint64_t width : {std::uint64_t{64}, size}) {
+        const ferry_error_info error =
+            refuse(between(device(to->address), host(pageable.data()), width), FERRY_ERROR_CAPTURE);
+        expect_field(error, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+        EXPECT_EQ(error.numbers, FERRY_NUMBERS_OBSTACLE);
+        EXPECT_EQ(describe(error), "source.address: a graph cannot contain this call, as a node or by capture of its "
+                                   "stream: pageable memory (FERRY_ERROR_CAPTURE)");
+    }
 }
 
 TEST_F(graphs, memory_that_was_registered_in_pieces_is_refused) {
@@ -273,7 +278,8 @@ TEST_F(graphs, options_that_no_node_has_are_refused) {
     ferry_error_info error = refuse(copy, FERRY_ERROR_UNSUPPORTED, &options);
     expect_field(error, FERRY_SIDE_OPTIONS, FERRY_FIELD_ROUTE);
     EXPECT_EQ(static_cast<std::uint64_t>(FERRY_ROUTE_KERNEL), error.value);
-    EXPECT_EQ(describe(error), "options.route: 2, must be one of 0, 1 (FERRY_ERROR_UNSUPPORTED)");
+    EXPECT_EQ(describe(error), "options.route: FERRY_ROUTE_KERNEL, must be one of FERRY_ROUTE_AUTO, FERRY_ROUTE_DRIVER "
+                               "(FERRY_ERROR_UNSUPPORTED)");
     expect_field(refuse(fill_of(device(to->address), 1, 64), FERRY_ERROR_UNSUPPORTED, &options), FERRY_SIDE_OPTIONS,
                  FERRY_FIELD_ROUTE);
     options.route = FERRY_ROUTE_DRIVER;

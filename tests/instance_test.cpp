@@ -57,7 +57,6 @@ TEST_F(instance, report_states_when_kernels_and_staging_are_set_up_and_whether_t
         {FERRY_KERNELS_LAZY, FERRY_STAGING_AT_OPEN, FERRY_KERNELS_AT_OPEN, FERRY_STAGING_AT_OPEN, true},
         {FERRY_KERNELS_LAZY, FERRY_STAGING_NONE, FERRY_KERNELS_LAZY, FERRY_STAGING_NONE, false},
         {FERRY_KERNELS_NONE, FERRY_STAGING_LAZY, FERRY_KERNELS_NONE, FERRY_STAGING_NONE, false},
-        {FERRY_KERNELS_NONE, FERRY_STAGING_AT_OPEN, FERRY_KERNELS_NONE, FERRY_STAGING_NONE, false},
     };
     for (const auto &row : rows) {
         SCOPED_TRACE(&row - rows);

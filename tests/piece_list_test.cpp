@@ -162,7 +162,7 @@ TEST_F(piece_lists, overlap_is_found_in_every_layout) {
         const laid_out_pieces shared(layout, {at, at + 1024, at + 63}, {at + 2048, at + 2048, at + 2048}, {64, 64, 64});
         ferry_error_info error = new_error();
         expect_refusal(ferry_copy_pieces(basic.get(), shared, check_overlap, &error), error, FERRY_ERROR_OVERLAP,
-                       FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX);
+                       FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
         EXPECT_EQ(error.index, 2u);
         EXPECT_EQ(error.limit, 0u);
     }
@@ -283,10 +283,12 @@ TEST_F(piece_lists, every_wrong_field_is_named_with_its_value_and_limit) {
          std::uint64_t{1} << 62, largest / 4 / 8 * 8, [](list &each) { each.stride = 1ull << 62, each.count = 5; }},
         {"a count past the end", FERRY_ERROR_OVERFLOW, FERRY_FIELD_COUNT, FERRY_NUMBERS_AT_MOST, UINT64_MAX,
          largest / 8 + 1, [](list &each) { each.stride = 0, each.count = UINT64_MAX; }},
-        {"a stride that was left out", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STRIDE, FERRY_NUMBERS_AT_LEAST, 8, 24,
+        {"a stride that was left out", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STRIDE, FERRY_NUMBERS_AT_LEAST, 0, 24,
          [&](list &each) { each.destinations = is.sources + 1, each.sizes = is.sources + 2, each.stride = 0; }, true},
-        {"one array for both ends", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STRIDE, FERRY_NUMBERS_AT_LEAST, 40, 32,
-         [&](list &each) { each.destinations = is.sources; }, true},
+        {"one array for both ends", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SOURCES, FERRY_NUMBERS_SAME,
+         address(is.sources), FERRY_FIELD_DESTINATIONS, [&](list &each) { each.destinations = is.sources; }},
+        {"the destinations for the sizes", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_SIZES, FERRY_NUMBERS_SAME,
+         address(is.destinations), FERRY_FIELD_DESTINATIONS, [&](list &each) { each.sizes = is.destinations; }, true},
     };
     prepared_owner prepared;
     ASSERT_OK(ferry_prepared_create_pieces(basic.get(), good, updatable, stream, &prepared.handle, nullptr));
@@ -320,7 +322,8 @@ TEST_F(piece_lists, an_error_of_a_list_can_be_read) {
     ferry_piece_list_set_arrays(&list, &words[0], &words[1], &words[2], 2);
     ferry_error_info error = new_error();
     EXPECT_EQ(ferry_copy_pieces(basic.get(), &list, nullptr, &error), FERRY_ERROR_INVALID_ARGUMENT);
-    EXPECT_EQ(describe(error), "pieces.stride: 8, must be at least 24 (FERRY_ERROR_INVALID_ARGUMENT)");
+    EXPECT_EQ(describe(error), "pieces.stride: 8, must be the size of the struct that contains a piece, at least 24 "
+                               "(FERRY_ERROR_INVALID_ARGUMENT)");
     list.stride = 12;
     EXPECT_EQ(ferry_copy_pieces(basic.get(), &list, nullptr, &error), FERRY_ERROR_ALIGNMENT);
     EXPECT_EQ(describe(error), "pieces.stride: 12, must be a multiple of 8 (FERRY_ERROR_ALIGNMENT)");

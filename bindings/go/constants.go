@@ -144,7 +144,7 @@ const (
 	ErrorNoContext        Status = -19 // no context to pop or to release, or the call cannot use the context
 	ErrorPeerAccess       Status = -20 // one device cannot access the memory of the other
 	ErrorAlignment        Status = -21 // an address, pitch, width or stride is no multiple of the required size
-	ErrorCapture          Status = -22 // the stream is being captured, and a graph cannot hold this call
+	ErrorCapture          Status = -22 // a graph cannot contain this call, as a node or by capture of its stream
 	ErrorLimit            Status = -23 // a pool or budget is at its limit, or the staging buffer has no free slot
 	ErrorInUse            Status = -24 // memory of the pool is still allocated or imported
 	ErrorHandle           Status = -25 // not a handle for this call, or damaged, or its object no longer exists
@@ -394,6 +394,18 @@ const (
 	FieldMaxPinnedBytes  Field = 73 // of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS
 	FieldMaxDeviceBytes  Field = 74
 	FieldMaxThreads      Field = 75
+	FieldSubmit          Field = 76 // of ferry_options
+	FieldInstance        Field = 77 // a parameter that is NULL, as the following fields
+	FieldCopy            Field = 78
+	FieldCopies          Field = 79
+	FieldPieces          Field = 80
+	FieldFill            Field = 81
+	FieldDesc            Field = 82
+	FieldText            Field = 83
+	FieldGraph           Field = 84
+	FieldNode            Field = 85
+	FieldExecutable      Field = 86
+	FieldResult          Field = 87 // a parameter in which the call stores or fills something
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -435,6 +447,13 @@ const (
 	NumbersNeeds     Numbers = 18 // value has a flag that also needs limit
 	NumbersOneOf     Numbers = 19 // limit lacks the bit 1 << value: its bits are the values that work
 	NumbersDifferent Numbers = 20 // value is the same device as limit, and must be another
+	NumbersExcluded  Numbers = 21 // limit is the FERRY_FIELD_* of another field, whose value excludes value
+	NumbersRequires  Numbers = 22 // limit is the FERRY_FIELD_* of another field, which value requires
+	NumbersSame      Numbers = 23 // limit is the FERRY_FIELD_* of another field, which has the same value
+	NumbersLacks     Numbers = 24 // value is the flags of the prepared batch, which lack the flag limit
+	NumbersNotHere   Numbers = 25 // value has the flag limit, which other calls accept, but this call rejects
+	NumbersShift     Numbers = 26 // value is an address whose distance to the prepared address is no multiple of limit
+	NumbersPrepared  Numbers = 27 // value and limit, the prepared address, are memory of different kinds
 )
 
 // FERRY_DEFAULT_STREAM_*

@@ -325,8 +325,8 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              them before it returns. FERRY_COPY_UPDATABLE is not allowed here.
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
  *              devices. This takes some milliseconds; with LAZY the first such copy pays. A program whose calls must
- *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE
- *              excludes staging.
+ *              never wait uses AT_OPEN or calls ferry_staging_prepare. FERRY_KERNELS_NONE excludes staging: ferry_open
+ *              refuses it together with AT_OPEN.
  * staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
  *              device that has staged copies, but at most half the processors available to the program, and at least 2.
  *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
@@ -338,8 +338,9 @@ typedef struct ferry_trace_event ferry_trace_event;
  * staging_bytes  The size of each device's staging buffer, 4096 to 1 GiB; below 8192 it is 8192, because the buffer has
  *              at least two slots. It is smaller if less can be pinned. It has this size for each of up to four links
  *              that copies of the device take: FERRY_COPY_MULTILINK, and broadcasts of pageable memory.
- * submit       Uses the program's own threads; ferry starts only a watchdog. Each call of submit asks the program to
- *              run work(argument) once and soon, on any thread, even while the rest of the program waits for a stream.
+ * submit       Uses the program's own threads; ferry starts only a watchdog. ferry_open refuses a submit callback
+ *              together with FERRY_STAGING_NONE. Each call of submit asks the program to run work(argument) once and
+ *              soon, on any thread, even while the rest of the program waits for a stream.
  *              `work` and `argument` are valid until `work` has returned. Until it runs, the copy and the work behind
  *              it on its stream stand still. Returns 1 if work will be called, else 0; ferry then starts one thread of
  *              its own, which stays until ferry_close. The driver calls submit from a host function, so neither submit
@@ -590,7 +591,7 @@ FERRY_API int32_t ferry_version(void);
 #define FERRY_ERROR_NO_CONTEXT (-19)      /* no context to pop or to release, or the call cannot use the context */
 #define FERRY_ERROR_PEER_ACCESS (-20)     /* one device cannot access the memory of the other */
 #define FERRY_ERROR_ALIGNMENT (-21)       /* an address, pitch, width or stride is no multiple of the required size */
-#define FERRY_ERROR_CAPTURE (-22)         /* the stream is being captured, and a graph cannot hold this call */
+#define FERRY_ERROR_CAPTURE (-22)         /* a graph cannot contain this call, as a node or by capture of its stream */
 #define FERRY_ERROR_LIMIT (-23)           /* a pool or budget is at its limit, or the staging buffer has no free slot */
 #define FERRY_ERROR_IN_USE (-24)          /* memory of the pool is still allocated or imported */
 #define FERRY_ERROR_HANDLE (-25)          /* not a handle for this call, or damaged, or its object no longer exists */
@@ -628,7 +629,10 @@ FERRY_API const char *ferry_status_text(int32_t status);
 #define FERRY_STATUS_RETRY 2u        /* the same call may succeed later, or once memory has been freed */
 
 /*
- * Returns how to react to a status; 0 also for unknown statuses. Needs no instance.
+ * Returns how to react to a status; 0 also for unknown statuses. Needs no instance. FERRY_ERROR_WOULD_BLOCK has the
+ * trait FERRY_STATUS_RETRY, but the same call may succeed later only if `value` in the error is FERRY_OBSTACLE_BUSY.
+ * With FERRY_OBSTACLE_NOT_PREPARED, call ferry_staging_prepare first. With FERRY_OBSTACLE_WAITS, repeating the call does
+ * not help while the stream is in the same state.
  *
  * Values:        returned: FERRY_STATUS_CONTEXT_DEAD, FERRY_STATUS_RETRY or 0.
  */
@@ -979,7 +983,7 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * Blocking:      stream. The call returns when all copies are complete.
  * Ownership:     `copies` is read before return. Working memory is kept for the next batch, until ferry_close.
  * Errors:        as ferry_copy, with the copy's `index`; nothing was copied. _OVERLAP between two copies names the
- *                later in `index`, with FERRY_FIELD_INDEX, and the other in `limit`. An error in the options has no
+ *                later in `index`, with FERRY_NUMBERS_COPY, and the other in `limit`. An error in the options has no
  *                index. _OUT_OF_MEMORY. If the driver refuses a copy only on submission, the call waits for what it
  *                has enqueued, and enqueues no more. Each other copy was then made whole or not at all, except in
  *                broadcasts and in copies that take several calls or launches; `error` does not say which were made.
@@ -1160,10 +1164,10 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_co
  * Ownership:     the elements of the list are read before return. The memory must live until the last launch is
  *                complete.
  * Errors:        as ferry_prepared_create_pieces, with the index; for a forbidden change FERRY_ERROR_OTHER_KIND,
- *                or _ALIGNMENT with the destination's shift as `value`. _INVALID_ARGUMENT with FERRY_SIDE_PIECES and
- *                FERRY_FIELD_COUNT for a list of another length. _UNSUPPORTED if the batch is not updatable;
- *                _DEVICE for a stream of another device; _CAPTURE on a stream that is being captured. The addresses are
- *                unchanged after an error.
+ *                or _ALIGNMENT, with the new address as `value`. _INVALID_ARGUMENT with FERRY_SIDE_PIECES and
+ *                FERRY_FIELD_COUNT for a list of another length. _UNSUPPORTED with FERRY_FIELD_FLAGS and
+ *                FERRY_NUMBERS_LACKS if the batch is not updatable; _DEVICE for a stream of another device; _CAPTURE on
+ *                a stream that is being captured. The addresses are unchanged after an error.
  */
 FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece_list *pieces,
                                                struct CUstream_st *stream, ferry_error_info *error);
@@ -1595,7 +1599,19 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_MAX_PINNED_BYTES 73 /* of ferry_options, as MAX_DEVICE_BYTES and MAX_THREADS */
 #define FERRY_FIELD_MAX_DEVICE_BYTES 74
 #define FERRY_FIELD_MAX_THREADS 75
-#define FERRY_FIELD_PATH 76
+#define FERRY_FIELD_SUBMIT 76   /* of ferry_options */
+#define FERRY_FIELD_INSTANCE 77 /* a parameter that is NULL, as the following fields */
+#define FERRY_FIELD_COPY 78
+#define FERRY_FIELD_COPIES 79
+#define FERRY_FIELD_PIECES 80
+#define FERRY_FIELD_FILL 81
+#define FERRY_FIELD_DESC 82
+#define FERRY_FIELD_TEXT 83
+#define FERRY_FIELD_GRAPH 84
+#define FERRY_FIELD_NODE 85
+#define FERRY_FIELD_EXECUTABLE 86
+#define FERRY_FIELD_RESULT 87 /* a parameter in which the call stores or fills something */
+#define FERRY_FIELD_PATH 88
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1627,7 +1643,14 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_NUMBERS_NEEDS 18     /* value has a flag that also needs limit */
 #define FERRY_NUMBERS_ONE_OF 19    /* limit lacks the bit 1 << value: its bits are the values that work */
 #define FERRY_NUMBERS_DIFFERENT 20 /* value is the same device as limit, and must be another */
-#define FERRY_NUMBERS_SYSTEM 21 /* value: the system's error number, or FERRY_FILE_ENDED; limit: an offset in a file */
+#define FERRY_NUMBERS_EXCLUDED 21  /* limit is the FERRY_FIELD_* of another field, whose value excludes value */
+#define FERRY_NUMBERS_REQUIRES 22  /* limit is the FERRY_FIELD_* of another field, which value requires */
+#define FERRY_NUMBERS_SAME 23      /* limit is the FERRY_FIELD_* of another field, which has the same value */
+#define FERRY_NUMBERS_LACKS 24     /* value is the flags of the prepared batch, which lack the flag limit */
+#define FERRY_NUMBERS_NOT_HERE 25  /* value has the flag limit, which other calls accept, but this call rejects */
+#define FERRY_NUMBERS_SHIFT 26 /* value is an address whose distance to the prepared address is no multiple of limit */
+#define FERRY_NUMBERS_PREPARED 27 /* value and limit, the prepared address, are memory of different kinds */
+#define FERRY_NUMBERS_SYSTEM 28 /* value: the system's error number, or FERRY_FILE_ENDED; limit: an offset in a file */
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and
@@ -1647,8 +1670,9 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * DEVICE              limit: the number of devices, the memory's device, for a fill the stream's device, or the device
  *                     that the call names twice
  * OVERFLOW            value: the offset, extent or slice height given; limit: the maximum that fits 64 bits
- * OTHER_KIND          of memory, value: the kind stated; limit: its kind. Of a handle, value: its FERRY_IPC_*
- * ALIGNMENT           value: the address, pitch, width or stride, or the shift of a prepared piece's destination
+ * OTHER_KIND          of memory, value: the kind stated; limit: its kind. Of a new address of a prepared piece, value:
+ *                     the new address; limit: the old one. Of a handle, value: its FERRY_IPC_*
+ * ALIGNMENT           value: the address, pitch, width or stride
  * UNSUPPORTED         value: the pattern's size, depth, layer or handle types given
  * PROFILE             for a line, value: its number; limit: the number of lines
  *
@@ -1665,9 +1689,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * POOL                functions that begin with ferry_pool, except for allocations
  * ARRAY, LEVEL, PLANE functions on arrays
  * HANDLE              imports of other processes, and memory and semaphores of other APIs
- * A required pointer that is NULL has its field too, with value 0, if it is an object of this list, a ticket or a
- * prepared batch. driver_function may
- * also be set with a FERRY_ERROR_* status that replaces the driver's.
+ * A required pointer that is NULL has its field too, with value 0. driver_function may also be set with a FERRY_ERROR_*
+ * status that replaces the driver's.
  */
 struct ferry_error_info {
     uint32_t struct_size;

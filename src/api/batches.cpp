@@ -34,13 +34,15 @@ error refuse_source_file(const ferry_file *file) noexcept {
 
 error read_input(const ferry_instance *instance, const given_copies &given, const ferry_copy_options *options,
                  batch_input &input, std::uint32_t known_flags = flags_of_every_call) noexcept {
-    if (!instance) return null_argument;
+    if (!instance) return null_among(instance);
     if (error failed = choose_options(*instance, options, input.options, known_flags)) return failed;
-    if (given.pieces)
-        return read_pieces(*given.pieces, piece_fields::all, input.pieces, input.count, input.source_file);
+    if (given.item == FERRY_ITEM_PIECE)
+        return given.pieces
+                   ? read_pieces(*given.pieces, piece_fields::all, input.pieces, input.count, input.source_file)
+                   : null_among(given.pieces);
     input.copies = given.copies;
     input.count = given.count;
-    return given.item == FERRY_ITEM_COPY && (given.copies || given.count == 0) ? ok : null_argument;
+    return given.copies || given.count == 0 ? ok : refuse_null(FERRY_FIELD_COPIES);
 }
 
 std::int32_t report_item(ferry_error_info *details, const error &failed, std::int32_t item,
@@ -89,7 +91,7 @@ std::int32_t explain_and_report(ferry_instance *instance, const given_copies &gi
                                 ferry_error_info *details) noexcept {
     batch_input input;
     if (error failed = read_input(instance, given, options, input)) return report(details, failed);
-    if (!explanation) return report(details, null_argument);
+    if (!explanation) return report_null(details, explanation);
     std::uint64_t bad_index = no_index;
     ferry_batch_explanation found = {};
     error failed = explain_batch(*instance, input, stream, found, bad_index);
@@ -104,7 +106,7 @@ std::int32_t create_and_report(ferry_instance *instance, const given_copies &giv
     batch_input input;
     if (error failed = read_input(instance, given, options, input, known_flags)) return report(details, failed);
     if (input.source_file) return report(details, refuse_source_file(input.source_file));
-    if (!prepared) return report(details, null_argument);
+    if (!prepared) return report_null(details, prepared);
     std::uint64_t bad_index = no_index;
     const bool no_wait = std::exchange(input.options.preferences.no_wait, false); // of the launches
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
@@ -177,7 +179,7 @@ int32_t ferry_prepared_create_pieces(ferry_instance *instance, const ferry_piece
 int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options *options, CUstream_st *stream,
                               ferry_ticket **ticket, ferry_error_info *details) {
     if (ticket) *ticket = nullptr;
-    if (!prepared) return report(details, refuse_null(FERRY_FIELD_PREPARED));
+    if (!prepared) return report_null_field(details, FERRY_FIELD_PREPARED);
     ferry_instance &instance = prepared->instance;
     call_options chosen = prepared->options;
     chosen.preferences.no_wait = prepared->no_wait;
@@ -196,8 +198,8 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
 
 int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece_list *pieces, CUstream_st *stream,
                                      ferry_error_info *details) {
-    if (!prepared) return report(details, refuse_null(FERRY_FIELD_PREPARED));
-    if (!pieces) return report(details, null_argument);
+    if (!prepared) return report_null_field(details, FERRY_FIELD_PREPARED);
+    if (!pieces) return report_null(details, pieces);
     piece_list given;
     std::uint64_t count = 0, bad_index = no_index;
     ferry_file *source_file = nullptr;

@@ -50,6 +50,9 @@ error check_numbers(const ferry_copy_options &options) noexcept {
 error read_options(const ferry_copy_options &given, std::uint32_t known_flags, call_options &options) noexcept {
     ferry_copy_options known = {};
     if (error failed = read_sized(&given, known)) return on_side(failed, FERRY_SIDE_OPTIONS);
+    constexpr std::uint32_t updatable = FERRY_COPY_UPDATABLE;
+    if ((known.flags & ~known_flags) == updatable)
+        return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, numbers::not_here, updatable, known.flags);
     if (known.flags & ~known_flags)
         return refuse_option(FERRY_ERROR_FLAGS, FERRY_FIELD_FLAGS, numbers::bits, known_flags, known.flags);
     if (error failed = check_route(known.route, known.flags)) return failed;

@@ -40,7 +40,7 @@ extern "C" {
 int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, CUctx_st **context,
                                      ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance || !context) return report(details, null_argument);
+    if (!instance || !context) return report_null(details, instance, context);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     if (call_result result = instance->cu.cuDevicePrimaryCtxRetain(context, instance->devices[device].handle))
         return report(details, to_error(result));
@@ -49,7 +49,7 @@ int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t device, C
 }
 
 int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     // The driver would release the instance's own reference.
     if (!instance->contexts.take_reference(device))
@@ -65,19 +65,19 @@ int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, 
 int32_t ferry_context_create(ferry_instance *instance, int32_t device, uint32_t flags, CUctx_st **context,
                              ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance || !context) return report(details, null_argument);
+    if (!instance || !context) return report_null(details, instance, context);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     return report(details, create_context(instance->cu, instance->devices[device].handle, flags, *context));
 }
 
 int32_t ferry_context_destroy(ferry_instance *instance, CUctx_st *context, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!context) return report(details, refuse_null(FERRY_FIELD_CONTEXT));
+    if (!instance) return report_null(details, instance);
+    if (!context) return report_null_field(details, FERRY_FIELD_CONTEXT);
     return report(details, about(destroy_context(*instance, context), FERRY_FIELD_CONTEXT, number(context)));
 }
 
 int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *context, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (instance->fork_mark.is_in_child()) return report(details, in_child); // the mutex may be locked there
     if (context) {
         if (error failed = instance->contexts.device_of(context, device))
@@ -90,7 +90,7 @@ int32_t ferry_context_adopt(ferry_instance *instance, int32_t device, CUctx_st *
 }
 
 int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *context, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     CUcontext wanted = nullptr;
     if (error failed = named_or_own(*instance, device, context, wanted)) return report(details, failed);
     return report(details, about(to_error(instance->cu.cuCtxPushCurrent(wanted)), FERRY_FIELD_CONTEXT, number(wanted)));
@@ -98,7 +98,7 @@ int32_t ferry_context_push(ferry_instance *instance, int32_t device, CUctx_st *c
 
 int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context, ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     CUcontext popped = nullptr;
     const call_result result = instance->cu.cuCtxPopCurrent(&popped);
     if (context) *context = popped;
@@ -109,13 +109,13 @@ int32_t ferry_context_pop(ferry_instance *instance, CUctx_st **context, ferry_er
 
 int32_t ferry_context_get_current(ferry_instance *instance, CUctx_st **context, ferry_error_info *details) {
     if (context) *context = nullptr;
-    if (!instance || !context) return report(details, null_argument);
+    if (!instance || !context) return report_null(details, instance, context);
     return report(details, to_error(instance->cu.cuCtxGetCurrent(context)));
 }
 
 int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, CUctx_st *context,
                                   ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     CUcontext wanted = nullptr;
     if (error failed = named_or_own(*instance, device, context, wanted)) return report(details, failed);
     context_scope scope(instance->cu);

@@ -40,7 +40,7 @@ extern "C" {
 int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_external_memory_desc *desc,
                                      CUextMemory_st **memory, ferry_error_info *details) {
     if (memory) *memory = nullptr;
-    if (!instance || !desc || !memory) return report(details, null_argument);
+    if (!instance || !desc || !memory) return report_null(details, instance, desc, memory);
     return report(details, import(*instance, desc, [&](const ferry_external_memory_desc &wanted) noexcept {
                       return instance->externals.import_memory(wanted, *memory);
                   }));
@@ -49,8 +49,8 @@ int32_t ferry_external_memory_import(ferry_instance *instance, const ferry_exter
 int32_t ferry_external_memory_get_address(ferry_instance *instance, CUextMemory_st *memory, uint64_t offset,
                                           uint64_t size, uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address) return report(details, null_argument);
-    if (!memory) return report(details, refuse_null(FERRY_FIELD_HANDLE));
+    if (!instance || !address) return report_null(details, instance, address);
+    if (!memory) return report_null_field(details, FERRY_FIELD_HANDLE);
     return report(details, with_handle(*instance, memory, [&]() noexcept {
                       return instance->externals.get_address(memory, offset, size, *address);
                   }));
@@ -60,8 +60,8 @@ int32_t ferry_external_memory_create_array(ferry_instance *instance, CUextMemory
                                            const ferry_array_desc *desc, uint32_t levels,
                                            CUmipmappedArray_st **mipmapped, ferry_error_info *details) {
     if (mipmapped) *mipmapped = nullptr;
-    if (!instance || !desc || !mipmapped) return report(details, null_argument);
-    if (!memory) return report(details, refuse_null(FERRY_FIELD_HANDLE));
+    if (!instance || !desc || !mipmapped) return report_null(details, instance, desc, mipmapped);
+    if (!memory) return report_null_field(details, FERRY_FIELD_HANDLE);
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
     return report(details, with_handle(*instance, memory, [&]() noexcept {
@@ -70,7 +70,7 @@ int32_t ferry_external_memory_create_array(ferry_instance *instance, CUextMemory
 }
 
 int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *memory, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!memory) return report(details, ok);
     return report(details, with_handle(*instance, memory, [&]() noexcept {
                       instance->deferred.forget_parts(memory);
@@ -80,7 +80,7 @@ int32_t ferry_external_memory_release(ferry_instance *instance, CUextMemory_st *
 
 int32_t ferry_external_memory_release_deferred(ferry_instance *instance, CUextMemory_st *memory, CUstream_st *stream,
                                                ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!memory) return report(details, ok);
     const error failed = with_driver(*instance, [&]() noexcept { return instance->deferred.defer(memory, stream); });
     return report(details, about(failed, FERRY_FIELD_HANDLE, number(memory)));
@@ -89,7 +89,7 @@ int32_t ferry_external_memory_release_deferred(ferry_instance *instance, CUextMe
 int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_external_semaphore_desc *desc,
                                         CUextSemaphore_st **semaphore, ferry_error_info *details) {
     if (semaphore) *semaphore = nullptr;
-    if (!instance || !desc || !semaphore) return report(details, null_argument);
+    if (!instance || !desc || !semaphore) return report_null(details, instance, desc, semaphore);
     return report(details, import(*instance, desc, [&](const ferry_external_semaphore_desc &wanted) noexcept {
                       return instance->externals.import_semaphore(wanted, *semaphore);
                   }));
@@ -97,8 +97,8 @@ int32_t ferry_external_semaphore_import(ferry_instance *instance, const ferry_ex
 
 int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
                                               CUstream_st *stream, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!semaphore) return report(details, refuse_null(FERRY_FIELD_HANDLE));
+    if (!instance) return report_null(details, instance);
+    if (!semaphore) return report_null_field(details, FERRY_FIELD_HANDLE);
     return report(details, with_handle(*instance, semaphore, [&]() noexcept {
                       return instance->externals.signal(semaphore, value, stream);
                   }));
@@ -106,8 +106,8 @@ int32_t ferry_external_semaphore_signal_async(ferry_instance *instance, CUextSem
 
 int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, CUextSemaphore_st *semaphore, uint64_t value,
                                             uint32_t timeout_ms, CUstream_st *stream, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!semaphore) return report(details, refuse_null(FERRY_FIELD_HANDLE));
+    if (!instance) return report_null(details, instance);
+    if (!semaphore) return report_null_field(details, FERRY_FIELD_HANDLE);
     return report(details, with_handle(*instance, semaphore, [&]() noexcept {
                       return instance->externals.wait(semaphore, value, timeout_ms, stream);
                   }));
@@ -115,7 +115,7 @@ int32_t ferry_external_semaphore_wait_async(ferry_instance *instance, CUextSemap
 
 int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphore_st *semaphore,
                                          ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!semaphore) return report(details, ok);
     return report(details, with_handle(*instance, semaphore,
                                        [&]() noexcept { return instance->externals.release_semaphore(semaphore); }));
@@ -123,7 +123,7 @@ int32_t ferry_external_semaphore_release(ferry_instance *instance, CUextSemaphor
 
 int32_t ferry_external_semaphore_release_deferred(ferry_instance *instance, CUextSemaphore_st *semaphore,
                                                   CUstream_st *stream, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!semaphore) return report(details, ok);
     const error failed = with_driver(*instance, [&]() noexcept { return instance->deferred.defer(semaphore, stream); });
     return report(details, about(failed, FERRY_FIELD_HANDLE, number(semaphore)));

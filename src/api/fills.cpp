@@ -12,7 +12,7 @@ namespace {
 int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, const ferry_copy_options *given,
                         copy_form form, CUstream stream, ferry_ticket **ticket, ferry_error_info *details) noexcept {
     if (ticket) *ticket = nullptr;
-    if (!instance || !desc) return report(details, null_argument);
+    if (!instance || !desc) return report_null(details, instance, desc);
     call_options options;
     if (error failed = choose_options(*instance, given, options)) return report(details, failed);
     const traced_call call = {FERRY_TRACE_FILL, form, stream, bytes_of(desc->width, desc->height, desc->depth), 1,
@@ -28,7 +28,7 @@ int32_t fill_and_report(ferry_instance *instance, const ferry_fill_desc *desc, c
 int32_t explain_and_report(ferry_instance *instance, const ferry_fill_desc *desc, const ferry_copy_options *given,
                            copy_form form, CUstream stream, ferry_explanation *explanation,
                            ferry_error_info *details) noexcept {
-    if (!instance || !desc || !explanation) return report(details, null_argument);
+    if (!instance || !desc || !explanation) return report_null(details, instance, desc, explanation);
     call_options options;
     ferry_explanation found;
     error failed = choose_options(*instance, given, options);

@@ -36,7 +36,7 @@ int32_t add_graph_node(ferry_instance *instance, CUgraph graph, const CUgraphNod
                        const Desc *desc, const ferry_copy_options *options, CUgraphNode *node,
                        ferry_error_info *details) noexcept {
     if (node) *node = nullptr;
-    if (!instance || !graph || !desc || !node) return report(details, null_argument);
+    if (!instance || !graph || !desc || !node) return report_null(details, instance, graph, desc, node);
     if (!dependencies && count)
         return report(details, refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_COUNT, count));
     graph_target target = {.graph = graph, .dependencies = dependencies, .dependency_count = count};
@@ -48,7 +48,7 @@ int32_t add_graph_node(ferry_instance *instance, CUgraph graph, const CUgraphNod
 template <class Desc>
 int32_t change_graph_node(ferry_instance *instance, CUgraphExec executable, CUgraphNode node, const Desc *desc,
                           const ferry_copy_options *options, ferry_error_info *details) noexcept {
-    if (!instance || !executable || !node || !desc) return report(details, null_argument);
+    if (!instance || !executable || !node || !desc) return report_null(details, instance, executable, node, desc);
     graph_target target = {.executable = executable, .node = node};
     return report(details, set_graph_node(*instance, *desc, options, target));
 }

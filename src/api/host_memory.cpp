@@ -77,12 +77,12 @@ extern "C" {
 
 int32_t ferry_host_alloc(ferry_instance *instance, uint64_t size, const ferry_host_options *options,
                          ferry_host_block *block, ferry_error_info *details) {
-    if (!instance || !block) return report(details, null_argument);
+    if (!instance || !block) return report_null(details, instance, block);
     return report(details, allocate_block(*instance, size, options, block));
 }
 
 int32_t ferry_host_free(ferry_instance *instance, void *address, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!address) return report(details, ok);
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
@@ -92,7 +92,7 @@ int32_t ferry_host_free(ferry_instance *instance, void *address, ferry_error_inf
 
 int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstream_st *stream,
                                  ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!address) return report(details, ok);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     context_scope scope(instance->cu); // without a current context, a driver may not report the owner
@@ -103,8 +103,8 @@ int32_t ferry_host_free_deferred(ferry_instance *instance, void *address, CUstre
 
 int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t size, uint32_t flags,
                             ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!address) return report(details, refuse_null(FERRY_FIELD_ADDRESS));
+    if (!instance) return report_null(details, instance);
+    if (!address) return report_null_field(details, FERRY_FIELD_ADDRESS);
     if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     if (flags & ~FERRY_REGISTER_READ_ONLY)
         return report(details, refuse(FERRY_ERROR_FLAGS, FERRY_SIDE_NONE, FERRY_FIELD_FLAGS, numbers::bits,
@@ -119,8 +119,8 @@ int32_t ferry_host_register(ferry_instance *instance, void *address, uint64_t si
 }
 
 int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!address) return report(details, refuse_null(FERRY_FIELD_ADDRESS));
+    if (!instance) return report_null(details, instance);
+    if (!address) return report_null_field(details, FERRY_FIELD_ADDRESS);
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     return report(details, about(noted(*instance, instance->pinned.unregister_range(number(address))),
@@ -129,7 +129,7 @@ int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_err
 
 int32_t ferry_host_unregister_deferred(ferry_instance *instance, void *address, CUstream_st *stream,
                                        ferry_error_info *details) {
-    if (!instance || !address) return report(details, null_argument);
+    if (!instance || !address) return report_null(details, instance, address);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     context_scope scope(instance->cu); // without a current context, a driver may not report the owner
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);

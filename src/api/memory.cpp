@@ -160,7 +160,7 @@ extern "C" {
 int32_t ferry_device_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                            ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address) return report(details, null_argument);
+    if (!instance || !address) return report_null(details, instance, address);
     if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     context_scope scope(instance->cu);
     error failed = enter_device(*instance, device, scope);
@@ -178,7 +178,7 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
                                    ferry_error_info *details) {
     if (address) *address = 0;
     if (row_pitch) *row_pitch = 0;
-    if (!instance || !address || !row_pitch) return report(details, null_argument);
+    if (!instance || !address || !row_pitch) return report_null(details, instance, address, row_pitch);
     if (!width || !height) return report(details, refuse_zero(width ? FERRY_FIELD_HEIGHT : FERRY_FIELD_WIDTH));
     context_scope scope(instance->cu);
     error failed = enter_device(*instance, device, scope);
@@ -198,7 +198,7 @@ int32_t ferry_device_alloc_pitched(ferry_instance *instance, int32_t device, uin
 }
 
 int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!address) return report(details, ok);
     return report(details,
                   about(noted(*instance, free_device_memory(*instance, address)), FERRY_FIELD_ADDRESS, address));
@@ -206,7 +206,7 @@ int32_t ferry_device_free(ferry_instance *instance, uint64_t address, ferry_erro
 
 int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, CUstream_st *stream,
                                    ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!address) return report(details, ok);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     return report(details,
@@ -214,7 +214,7 @@ int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t address, C
 }
 
 int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t keep, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     if (device != FERRY_DEVICE_UNKNOWN)
         if (error failed = check_device(*instance, device)) return report(details, failed);
@@ -223,7 +223,7 @@ int32_t ferry_deferred_trim(ferry_instance *instance, int32_t device, uint64_t k
 
 int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_deferred_info *info,
                                 ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
+    if (!instance || !info) return report_null(details, instance, info);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     if (device != FERRY_DEVICE_UNKNOWN)
         if (error failed = check_device(*instance, device)) return report(details, failed);
@@ -234,7 +234,7 @@ int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t device, ferry_
 
 int32_t ferry_device_get_memory(ferry_instance *instance, int32_t device, ferry_device_memory_info *info,
                                 ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
+    if (!instance || !info) return report_null(details, instance, info);
     if (instance->fork_mark.is_in_child()) return report(details, in_child); // the mutex may be locked there
     ferry_device_memory_info found = {};
     if (error failed = count_memory(*instance, device, found)) return report(details, noted(*instance, failed));
@@ -244,7 +244,7 @@ int32_t ferry_device_get_memory(ferry_instance *instance, int32_t device, ferry_
 int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t size, uint64_t *address,
                             ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address) return report(details, null_argument);
+    if (!instance || !address) return report_null(details, instance, address);
     if (!size) return report(details, refuse_zero(FERRY_FIELD_SIZE));
     context_scope scope(instance->cu);
     if (error failed = enter_device(*instance, device, scope)) return report(details, failed);
@@ -258,21 +258,21 @@ int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, uint64_t s
 int32_t ferry_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc, CUarray_st **array,
                            ferry_error_info *details) {
     if (array) *array = nullptr;
-    if (!instance || !desc || !array) return report(details, null_argument);
+    if (!instance || !desc || !array) return report_null(details, instance, desc, array);
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
     return report(details, make_array(*instance, device, wanted, *array));
 }
 
 int32_t ferry_array_destroy(ferry_instance *instance, CUarray_st *array, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!array) return report(details, ok);
     return report(details, about(destroy_array(*instance, array), FERRY_FIELD_ARRAY, number(array)));
 }
 
 int32_t ferry_array_destroy_deferred(ferry_instance *instance, CUarray_st *array, CUstream_st *stream,
                                      ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!array) return report(details, ok);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     return report(details,
@@ -282,7 +282,7 @@ int32_t ferry_array_destroy_deferred(ferry_instance *instance, CUarray_st *array
 int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, const ferry_array_desc *desc,
                                      uint32_t levels, CUmipmappedArray_st **mipmapped, ferry_error_info *details) {
     if (mipmapped) *mipmapped = nullptr;
-    if (!instance || !desc || !mipmapped) return report(details, null_argument);
+    if (!instance || !desc || !mipmapped) return report_null(details, instance, desc, mipmapped);
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
     return report(details, make_mipmapped_array(*instance, device, wanted, levels, *mipmapped));
@@ -291,8 +291,8 @@ int32_t ferry_mipmapped_array_create(ferry_instance *instance, int32_t device, c
 int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArray_st *mipmapped, uint32_t level,
                                         CUarray_st **array, ferry_error_info *details) {
     if (array) *array = nullptr;
-    if (!instance || !array) return report(details, null_argument);
-    if (!mipmapped) return report(details, refuse_null(FERRY_FIELD_ARRAY));
+    if (!instance || !array) return report_null(details, instance, array);
+    if (!mipmapped) return report_null_field(details, FERRY_FIELD_ARRAY);
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     const status_code status = call_optional(instance->cu.cuMipmappedArrayGetLevel, array, mipmapped, level);
@@ -302,14 +302,14 @@ int32_t ferry_mipmapped_array_get_level(ferry_instance *instance, CUmipmappedArr
 
 int32_t ferry_mipmapped_array_destroy(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
                                       ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!mipmapped) return report(details, ok);
     return report(details, about(destroy_array(*instance, mipmapped), FERRY_FIELD_ARRAY, number(mipmapped)));
 }
 
 int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instance, CUmipmappedArray_st *mipmapped,
                                                CUstream_st *stream, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!mipmapped) return report(details, ok);
     if (instance->fork_mark.is_in_child()) return report(details, in_child);
     return report(details, about(noted(*instance, instance->deferred.defer(mipmapped, stream)), FERRY_FIELD_ARRAY,
@@ -319,8 +319,8 @@ int32_t ferry_mipmapped_array_destroy_deferred(ferry_instance *instance, CUmipma
 int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint32_t plane, CUarray_st **plane_array,
                               ferry_error_info *details) {
     if (plane_array) *plane_array = nullptr;
-    if (!instance || !plane_array) return report(details, null_argument);
-    if (!array) return report(details, refuse_null(FERRY_FIELD_ARRAY));
+    if (!instance || !plane_array) return report_null(details, instance, plane_array);
+    if (!array) return report_null_field(details, FERRY_FIELD_ARRAY);
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     const status_code status = call_optional(instance->cu.cuArrayGetPlane, plane_array, array, plane);
@@ -331,8 +331,8 @@ int32_t ferry_array_get_plane(ferry_instance *instance, CUarray_st *array, uint3
 int32_t ferry_array_get_info(ferry_instance *instance, CUarray_st *array, ferry_array_desc *desc,
                              uint32_t *element_size, ferry_error_info *details) {
     if (element_size) *element_size = 0;
-    if (!instance || !desc) return report(details, null_argument);
-    if (!array) return report(details, refuse_null(FERRY_FIELD_ARRAY));
+    if (!instance || !desc) return report_null(details, instance, desc);
+    if (!array) return report_null_field(details, FERRY_FIELD_ARRAY);
     context_scope scope(instance->cu);
     if (error failed = enter_any(*instance, nullptr, scope)) return report(details, failed);
     ferry_array_desc found = {};
@@ -349,7 +349,7 @@ int32_t ferry_array_desc_get_footprint(const ferry_array_desc *desc, uint32_t le
                                        uint64_t *size, ferry_error_info *details) {
     if (count) *count = 0;
     if (size) *size = 0;
-    if (!desc) return report(details, null_argument);
+    if (!desc) return report_null(details, desc);
     if (footprints && !levels) return report(details, refuse_zero(FERRY_FIELD_LEVEL));
     ferry_array_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, failed);
@@ -365,7 +365,7 @@ int32_t ferry_array_desc_get_footprint(const ferry_array_desc *desc, uint32_t le
 
 int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
                                ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
+    if (!instance || !info) return report_null(details, instance, info);
     ferry_address_info found = {};
     if (error failed = describe_address(*instance, address, found)) return report(details, failed);
     return report(details, write_sized(found, info));

@@ -215,6 +215,10 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
     const auto refuse_number = [](std::int32_t field, numbers given, std::int64_t limit, std::int64_t value) noexcept {
         return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, field, given, limit, value);
     };
+    if (options.staging == FERRY_STAGING_AT_OPEN && options.kernels == FERRY_KERNELS_NONE)
+        return refuse_number(FERRY_FIELD_STAGING, numbers::excluded, FERRY_FIELD_KERNELS, options.staging);
+    if (options.staging == FERRY_STAGING_NONE && options.submit)
+        return refuse_number(FERRY_FIELD_STAGING, numbers::excluded, FERRY_FIELD_SUBMIT, options.staging);
     constexpr std::int32_t max_nice = 19, min_nice = thread_traits::lowest_niceness;
     if (options.staging_priority != FERRY_STAGING_PRIORITY_NICENESS && options.staging_niceness)
         return refuse_number(FERRY_FIELD_STAGING_NICENESS, numbers::equal, 0, options.staging_niceness);
@@ -222,8 +226,11 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
         return refuse_number(FERRY_FIELD_STAGING_NICENESS, numbers::at_least, min_nice, options.staging_niceness);
     if (options.staging_niceness > max_nice)
         return refuse_number(FERRY_FIELD_STAGING_NICENESS, numbers::at_most, max_nice, options.staging_niceness);
-    if (!options.staging_cpus != !options.staging_cpu_count)
-        return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::value, 0, options.staging_cpu_count);
+    if (!options.staging_cpus && options.staging_cpu_count)
+        return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::requires_field, FERRY_FIELD_STAGING_CPUS,
+                             options.staging_cpu_count);
+    if (options.staging_cpus && !options.staging_cpu_count)
+        return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::at_least, 1, 0);
     for (std::uint32_t i = 0; i < options.staging_cpu_count; ++i)
         if (options.staging_cpus[i] < 0 || options.staging_cpus[i] >= static_cast<std::int32_t>(processor_set::most)) {
             bad = {FERRY_ITEM_CPU, i};
@@ -236,7 +243,8 @@ error check_staging(const ferry_options &options, error_item &bad) noexcept {
         if (!is_node(options.staging_numa_node))
             return refuse_number(FERRY_FIELD_STAGING_NUMA_NODE, numbers::value, 0, options.staging_numa_node);
         if (options.staging_cpus) // the node chooses the processors
-            return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::equal, 0, options.staging_cpu_count);
+            return refuse_number(FERRY_FIELD_STAGING_CPU_COUNT, numbers::excluded, FERRY_FIELD_STAGING_NUMA,
+                                 options.staging_cpu_count);
     }
     constexpr std::uint64_t min_bytes = min_slot, max_bytes = std::uint64_t{1} << 30;
     if (options.staging_bytes && options.staging_bytes < min_bytes)
@@ -303,7 +311,7 @@ error read_open_options(const ferry_options *theirs, ferry_options &options, cal
 extern "C" {
 
 int32_t ferry_open(const ferry_options *options, ferry_instance **instance, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     *instance = nullptr;
     ferry_options known;
     error_item bad;
@@ -318,12 +326,12 @@ void ferry_close(ferry_instance *instance) {
 }
 
 int32_t ferry_instance_get_report(ferry_instance *instance, ferry_report *filled, ferry_error_info *details) {
-    if (!instance || !filled) return report(details, null_argument);
+    if (!instance || !filled) return report_null(details, instance, filled);
     return report(details, write_sized(describe_instance(*instance), filled));
 }
 
 int32_t ferry_instance_get_usage(ferry_instance *instance, ferry_usage *usage, ferry_error_info *details) {
-    if (!instance || !usage) return report(details, null_argument);
+    if (!instance || !usage) return report_null(details, instance, usage);
     ferry_usage found = {};
     if (error failed = get_usage(*instance, found)) return report(details, failed);
     return report(details, write_sized(found, usage));
@@ -340,14 +348,14 @@ void *ferry_instance_get_proc(ferry_instance *instance, const char *name, int32_
 
 int32_t ferry_device_get_info(ferry_instance *instance, int32_t device, ferry_device_info *info,
                               ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
+    if (!instance || !info) return report_null(details, instance, info);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     return report(details, write_sized(instance->devices[device].info, info));
 }
 
 int32_t ferry_device_get_counters(ferry_instance *instance, int32_t device, ferry_device_counters *counters,
                                   ferry_error_info *details) {
-    if (!instance || !counters) return report(details, null_argument);
+    if (!instance || !counters) return report_null(details, instance, counters);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     ferry_device_counters found;
     instance->counters.sum(device, found);
@@ -357,7 +365,8 @@ int32_t ferry_device_get_counters(ferry_instance *instance, int32_t device, ferr
 int32_t ferry_device_find(ferry_instance *instance, const uint8_t *uuid, const uint8_t *luid, int32_t *device,
                           ferry_error_info *details) {
     if (device) *device = -1;
-    if (!instance || !device || (!uuid && !luid)) return report(details, null_argument);
+    if (!instance || !device) return report_null(details, instance, device);
+    if (!uuid && !luid) return report(details, {.status = FERRY_ERROR_INVALID_ARGUMENT});
     for (int32_t i = 0; i < instance->limits.device_count; ++i) {
         const ferry_device_info &info = instance->devices[i].info;
         const bool is_here = uuid ? std::memcmp(uuid, info.uuid, sizeof info.uuid) == 0

@@ -60,7 +60,7 @@ extern "C" {
 
 int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t peer, ferry_peer_info *info,
                             ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
+    if (!instance || !info) return report_null(details, instance, info);
     if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
     ferry_peer_info found = {};
     instance->peers.describe(device, peer, found);
@@ -68,31 +68,31 @@ int32_t ferry_peer_get_info(ferry_instance *instance, int32_t device, int32_t pe
 }
 
 int32_t ferry_peer_probe(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
     return report(details, instance->peers.probe(device, peer, instance->allocator, instance->log));
 }
 
 int32_t ferry_peer_enable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
     return report(details, instance->peers.enable(device, peer, instance->allocator, instance->log));
 }
 
 int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (error failed = check_pair(*instance, device, peer)) return report(details, failed);
     return report(details, instance->peers.disable(device, peer));
 }
 
 int32_t ferry_peer_calibrate(ferry_instance *instance, int32_t device, int32_t peer, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     return report(details, measure_pair(*instance, device, peer));
 }
 
 int32_t ferry_multilink_set(ferry_instance *instance, int32_t device, const ferry_multilink_options *options,
                             ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     ferry_multilink_options given = {};
     if (options)

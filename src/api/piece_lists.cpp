@@ -17,6 +17,9 @@ struct field_of_list {
     std::int32_t field;
 
     std::uint64_t address() const noexcept { return reinterpret_cast<std::uintptr_t>(first); }
+    std::uint64_t distance_to(const field_of_list &other) const noexcept {
+        return std::max(address(), other.address()) - std::min(address(), other.address());
+    }
 };
 
 error refuse_list(std::int32_t status, std::int32_t field, numbers given, std::uint64_t limit,
@@ -44,9 +47,8 @@ error check_end(const field_of_list &of, std::uint64_t count, std::uint64_t stri
 
 bool share_an_element(const field_of_list &one, const field_of_list &other, std::uint64_t count,
                       std::uint64_t stride) noexcept {
-    const std::uint64_t distance = std::max(one.address(), other.address()) - std::min(one.address(), other.address());
-    if (distance < stride || distance > (count - 1) * stride)
-        return distance == 0; // no division for arrays and structs
+    const std::uint64_t distance = one.distance_to(other);
+    if (distance < stride || distance > (count - 1) * stride) return false; // no division for arrays and structs
     return distance % stride == 0;
 }
 
@@ -62,15 +64,20 @@ error check_pointers(const ferry_piece_list &list, piece_fields required, std::u
         if (error failed = check_pointer(*one, !has_sizes)) return failed;
         if (!one->first) continue;
         if (error failed = check_end(*one, list.count, stride)) return failed;
-        for (const field_of_list *other = all; other != one; ++other)
-            is_shared |= other->first && share_an_element(*one, *other, list.count, stride);
+        for (const field_of_list *other = all; other != one; ++other) {
+            if (!other->first) continue;
+            if (other->first == one->first)
+                return refuse_list(FERRY_ERROR_INVALID_ARGUMENT, one->field, numbers::same, other->field,
+                                   one->address());
+            is_shared |= share_an_element(*one, *other, list.count, stride);
+        }
         lowest = std::min(lowest, one->address());
         highest = std::max(highest, one->address());
     }
     if (!is_shared) return {};
-    // The program left out the stride of an array of structs, or passes an array twice.
+    // The program left out the stride of an array of structs, or passes arrays that overlap.
     return refuse_list(FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_STRIDE, numbers::at_least, highest - lowest + element,
-                       stride);
+                       list.stride);
 }
 
 } // namespace

@@ -65,7 +65,7 @@ error read_options(const ferry_pinned_pool_options *theirs, ferry_pinned_pool_op
 
 error check_block_request(const ferry_pinned_pool *pool, std::uint64_t size, void *const *address) noexcept {
     if (!pool) return refuse_null(FERRY_FIELD_POOL);
-    if (!address) return null_argument;
+    if (!address) return null_among(address);
     if (!size) return refuse_zero(FERRY_FIELD_SIZE);
     return pool->is_in_child() ? in_child : ok;
 }
@@ -77,7 +77,7 @@ extern "C" {
 int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry_pinned_pool_options *options,
                                  ferry_pinned_pool **pool, ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !pool) return report(details, null_argument);
+    if (!instance || !pool) return report_null(details, instance, pool);
     ferry_pinned_pool_options known = {};
     error failed = read_options(options, known);
     if (!failed) failed = create_pinned_pool(*instance, known, *pool);
@@ -108,28 +108,28 @@ int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_t size, CU
 }
 
 int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *details) {
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (pool->is_in_child()) return report(details, in_child);
     return report(details, address ? about(pool->pool.free(address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
 int32_t ferry_pinned_pool_free_async(ferry_pinned_pool *pool, void *address, CUstream_st *stream,
                                      ferry_error_info *details) {
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (pool->is_in_child()) return report(details, in_child);
     return report(details,
                   address ? about(pool->pool.free_on(stream, address), FERRY_FIELD_ADDRESS, number(address)) : ok);
 }
 
 int32_t ferry_pinned_pool_trim(ferry_pinned_pool *pool, uint64_t keep, ferry_error_info *details) {
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (pool->is_in_child()) return report(details, in_child);
     return report(details, pool->pool.trim(keep));
 }
 
 int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *stats, ferry_error_info *details) {
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
-    if (!stats) return report(details, null_argument);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
+    if (!stats) return report_null(details, stats);
     if (pool->is_in_child()) return report(details, in_child);
     ferry_pool_stats found = {};
     if (error failed = pool->pool.get_stats(found)) return report(details, failed);
@@ -137,7 +137,7 @@ int32_t ferry_pinned_pool_get_stats(ferry_pinned_pool *pool, ferry_pool_stats *s
 }
 
 int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_error_info *details) {
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (pool->is_in_child()) return report(details, in_child);
     return report(details, pool->pool.reset_stats());
 }

@@ -263,14 +263,14 @@ extern "C" {
 int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t device, uint64_t size, CUstream_st *stream,
                                  uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address) return report(details, null_argument);
+    if (!instance || !address) return report_null(details, instance, address);
     return report(details,
                   about(allocate_on_stream(*instance, device, size, stream, *address), FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUstream_st *stream,
                                 ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     return report(details,
                   address ? about(free_on_stream(*instance, address, stream), FERRY_FIELD_ADDRESS, address) : ok);
 }
@@ -278,22 +278,22 @@ int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, CUst
 int32_t ferry_pool_alloc_async(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t size, CUstream_st *stream,
                                uint64_t *address, ferry_error_info *details) {
     if (address) *address = 0;
-    if (!instance || !address) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance || !address) return report_null(details, instance, address);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     return report(details, about(allocate_from_pool(*instance, pool, size, stream, *address), FERRY_FIELD_SIZE, size));
 }
 
 int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_desc *desc, CUmemPoolHandle_st **pool,
                           ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !desc || !pool) return report(details, null_argument);
+    if (!instance || !desc || !pool) return report_null(details, instance, desc, pool);
     ferry_pool_desc wanted = {};
     if (error failed = read_sized(desc, wanted)) return report(details, on_side(failed, FERRY_SIDE_OPTIONS));
     return report(details, create_pool(*instance, wanted, *pool));
 }
 
 int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!pool) return report(details, ok);
     return report(details, administer_own(*instance, pool, [&]() noexcept { return destroy_pool(*instance, pool); }));
 }
@@ -301,7 +301,7 @@ int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool, f
 int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool,
                                ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !pool) return report(details, null_argument);
+    if (!instance || !pool) return report_null(details, instance, pool);
     const pool_location where = {location, index};
     if (error failed = check_location(*instance, where)) return report(details, failed);
     return report(details, instance->pools.get_default(where, *pool));
@@ -310,7 +310,7 @@ int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32
 int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool,
                                ferry_error_info *details) {
     if (pool) *pool = nullptr;
-    if (!instance || !pool) return report(details, null_argument);
+    if (!instance || !pool) return report_null(details, instance, pool);
     const pool_location where = {location, index};
     if (error failed = check_location(*instance, where)) return report(details, failed);
     return report(details, instance->pools.get_current(where, *pool));
@@ -318,8 +318,8 @@ int32_t ferry_pool_get_current(ferry_instance *instance, int32_t location, int32
 
 int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st *pool,
                                ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance) return report_null(details, instance);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     const pool_location where = {location, index};
     if (error failed = check_location(*instance, where)) return report(details, failed);
     return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
@@ -329,8 +329,8 @@ int32_t ferry_pool_set_current(ferry_instance *instance, int32_t location, int32
 
 int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_info *info,
                             ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance || !info) return report_null(details, instance, info);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     return report(details, administer(*instance, [&]() noexcept -> error {
                       ferry_pool_info found = {};
                       if (error failed = describe_pool(*instance, pool, found))
@@ -341,8 +341,8 @@ int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, 
 
 int32_t ferry_pool_get_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_attributes *attributes,
                                   ferry_error_info *details) {
-    if (!instance || !attributes) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance || !attributes) return report_null(details, instance, attributes);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
                       ferry_pool_attributes found = {};
                       if (error failed = get_pool_attributes(instance->cu, pool, found)) return failed;
@@ -352,8 +352,8 @@ int32_t ferry_pool_get_attributes(ferry_instance *instance, CUmemPoolHandle_st *
 
 int32_t ferry_pool_set_attributes(ferry_instance *instance, CUmemPoolHandle_st *pool,
                                   const ferry_pool_attributes *attributes, ferry_error_info *details) {
-    if (!instance || !attributes) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance || !attributes) return report_null(details, instance, attributes);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     ferry_pool_attributes wanted = {};
     if (error failed = read_sized(attributes, wanted)) return report(details, failed);
     return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
@@ -363,8 +363,8 @@ int32_t ferry_pool_set_attributes(ferry_instance *instance, CUmemPoolHandle_st *
 
 int32_t ferry_pool_get_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_pool_stats *stats,
                              ferry_error_info *details) {
-    if (!instance || !stats) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance || !stats) return report_null(details, instance, stats);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
                       ferry_pool_stats found = {};
                       if (error failed = get_pool_stats(instance->cu, pool, found)) return failed;
@@ -373,15 +373,15 @@ int32_t ferry_pool_get_stats(ferry_instance *instance, CUmemPoolHandle_st *pool,
 }
 
 int32_t ferry_pool_reset_stats(ferry_instance *instance, CUmemPoolHandle_st *pool, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance) return report_null(details, instance);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     return report(details, administer_own(*instance, pool,
                                           [&]() noexcept -> error { return reset_pool_stats(instance->cu, pool); }));
 }
 
 int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint64_t keep, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance) return report_null(details, instance);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     return report(details, administer_own(*instance, pool, [&]() noexcept -> error {
                       return {.status = call_optional(instance->cu.cuMemPoolTrimTo, pool, keep)};
                   }));
@@ -389,8 +389,8 @@ int32_t ferry_pool_trim(ferry_instance *instance, CUmemPoolHandle_st *pool, uint
 
 int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t access,
                               ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance) return report_null(details, instance);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (access != FERRY_ACCESS_NONE && access != FERRY_ACCESS_READ_WRITE)
         return report(details, refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_ACCESS,
                                              numbers::value, 0, access));
@@ -403,8 +403,8 @@ int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool
 int32_t ferry_pool_get_access(ferry_instance *instance, CUmemPoolHandle_st *pool, int32_t device, int32_t *access,
                               ferry_error_info *details) {
     if (access) *access = FERRY_ACCESS_NONE;
-    if (!instance || !access) return report(details, null_argument);
-    if (!pool) return report(details, refuse_null(FERRY_FIELD_POOL));
+    if (!instance || !access) return report_null(details, instance, access);
+    if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (error failed = check_device(*instance, device)) return report(details, failed);
     return report(details, administer(*instance, [&]() noexcept -> error {
                       return about(instance->pools.get_access(pool, device, *access), FERRY_FIELD_POOL, number(pool));

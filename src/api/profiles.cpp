@@ -117,19 +117,20 @@ error save_profile(const ferry_instance &instance, std::int32_t device, char *bu
 extern "C" {
 
 int32_t ferry_device_calibrate(ferry_instance *instance, int32_t device, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     return report(details, measure_profile(*instance, device));
 }
 
 int32_t ferry_profile_save(ferry_instance *instance, int32_t device, char *buffer, uint64_t size, uint64_t *needed,
                            ferry_error_info *details) {
     if (needed) *needed = 0;
-    if (!instance || (!buffer && size)) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
+    if (!buffer && size) return report_null(details, buffer);
     return report(details, save_profile(*instance, device, buffer, size, needed));
 }
 
 int32_t ferry_profile_load(ferry_instance *instance, const char *text, uint64_t size, ferry_error_info *details) {
-    if (!instance || !text) return report(details, null_argument);
+    if (!instance || !text) return report_null(details, instance, text);
     return report(details, load_profile(*instance, text, size));
 }
 

@@ -37,7 +37,7 @@ extern "C" {
 int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t flags, int32_t priority,
                             CUstream_st **stream, ferry_error_info *details) {
     if (stream) *stream = nullptr;
-    if (!instance || !stream) return report(details, null_argument);
+    if (!instance || !stream) return report_null(details, instance, stream);
     if (flags & ~FERRY_STREAM_NON_BLOCKING)
         return report(details, refuse_flags(flags, numbers::bits, FERRY_STREAM_NON_BLOCKING));
     static_assert(FERRY_STREAM_NON_BLOCKING == CU_STREAM_NON_BLOCKING);
@@ -48,7 +48,7 @@ int32_t ferry_stream_create(ferry_instance *instance, int32_t device, uint32_t f
 }
 
 int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     if (!stream) return report(details, ok);
     if (belongs_to_current_context(stream)) // a default stream
         return report(details,
@@ -58,14 +58,14 @@ int32_t ferry_stream_destroy(ferry_instance *instance, CUstream_st *stream, ferr
 }
 
 int32_t ferry_stream_synchronize(ferry_instance *instance, CUstream_st *stream, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     return report(details, about({.status = call_beside(instance, stream, instance->cu.cuStreamSynchronize, stream)},
                                  FERRY_FIELD_STREAM, number(stream)));
 }
 
 int32_t ferry_stream_query(ferry_instance *instance, CUstream_st *stream, int32_t *done, ferry_error_info *details) {
     if (done) *done = 0;
-    if (!instance || !done) return report(details, null_argument);
+    if (!instance || !done) return report_null(details, instance, done);
     return report(details,
                   about({.status = answer(call_beside(instance, stream, instance->cu.cuStreamQuery, stream), done)},
                         FERRY_FIELD_STREAM, number(stream)));
@@ -73,8 +73,8 @@ int32_t ferry_stream_query(ferry_instance *instance, CUstream_st *stream, int32_
 
 int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, CUevent_st *event,
                                 ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    if (!instance) return report_null(details, instance);
+    if (!event) return report_null_field(details, FERRY_FIELD_EVENT);
     return report(details,
                   about({.status = call_beside(instance, stream, instance->cu.cuStreamWaitEvent, stream, event, 0u)},
                         FERRY_FIELD_STREAM, number(stream)));
@@ -82,14 +82,14 @@ int32_t ferry_stream_wait_event(ferry_instance *instance, CUstream_st *stream, C
 
 int32_t ferry_stream_notify(ferry_instance *instance, CUstream_st *stream, void (*done)(void *user, int32_t status),
                             void *user, ferry_error_info *details) {
-    if (!instance || !done) return report(details, null_argument);
+    if (!instance || !done) return report_null(details, instance, done);
     return report(details, notify_behind(*instance, stream, done, user));
 }
 
 int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t flags, CUevent_st **event,
                            ferry_error_info *details) {
     if (event) *event = nullptr;
-    if (!instance || !event) return report(details, null_argument);
+    if (!instance || !event) return report_null(details, instance, event);
     constexpr std::uint32_t known = FERRY_EVENT_BLOCKING_SYNC | FERRY_EVENT_DISABLE_TIMING | FERRY_EVENT_INTERPROCESS;
     if (flags & ~known) return report(details, refuse_flags(flags, numbers::bits, known));
     if (flags & FERRY_EVENT_INTERPROCESS && !(flags & FERRY_EVENT_DISABLE_TIMING))
@@ -105,7 +105,7 @@ int32_t ferry_event_create(ferry_instance *instance, int32_t device, uint32_t fl
 }
 
 int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
+    if (!instance) return report_null(details, instance);
     return report(details, event ? about(noted(*instance, instance->sharing.events.destroy_event(event)),
                                          FERRY_FIELD_EVENT, number(event))
                                  : ok);
@@ -113,23 +113,23 @@ int32_t ferry_event_destroy(ferry_instance *instance, CUevent_st *event, ferry_e
 
 int32_t ferry_event_record(ferry_instance *instance, CUevent_st *event, CUstream_st *stream,
                            ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    if (!instance) return report_null(details, instance);
+    if (!event) return report_null_field(details, FERRY_FIELD_EVENT);
     return report(details, about({.status = call_beside(instance, stream, instance->cu.cuEventRecord, event, stream)},
                                  FERRY_FIELD_STREAM, number(stream)));
 }
 
 int32_t ferry_event_synchronize(ferry_instance *instance, CUevent_st *event, ferry_error_info *details) {
-    if (!instance) return report(details, null_argument);
-    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    if (!instance) return report_null(details, instance);
+    if (!event) return report_null_field(details, FERRY_FIELD_EVENT);
     return report(details, about({.status = noted(*instance, call_optional(instance->cu.cuEventSynchronize, event))},
                                  FERRY_FIELD_EVENT, number(event)));
 }
 
 int32_t ferry_event_query(ferry_instance *instance, CUevent_st *event, int32_t *done, ferry_error_info *details) {
     if (done) *done = 0;
-    if (!instance || !done) return report(details, null_argument);
-    if (!event) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    if (!instance || !done) return report_null(details, instance, done);
+    if (!event) return report_null_field(details, FERRY_FIELD_EVENT);
     return report(details,
                   about({.status = noted(*instance, answer(call_optional(instance->cu.cuEventQuery, event), done))},
                         FERRY_FIELD_EVENT, number(event)));
@@ -138,8 +138,8 @@ int32_t ferry_event_query(ferry_instance *instance, CUevent_st *event, int32_t *
 int32_t ferry_event_elapsed_time(ferry_instance *instance, CUevent_st *start, CUevent_st *end, float *milliseconds,
                                  ferry_error_info *details) {
     if (milliseconds) *milliseconds = 0;
-    if (!instance || !milliseconds) return report(details, null_argument);
-    if (!start || !end) return report(details, refuse_null(FERRY_FIELD_EVENT));
+    if (!instance || !milliseconds) return report_null(details, instance, milliseconds);
+    if (!start || !end) return report_null_field(details, FERRY_FIELD_EVENT);
     return report(details, {.status = noted(*instance,
                                             call_optional(instance->cu.cuEventElapsedTime, milliseconds, start, end))});
 }

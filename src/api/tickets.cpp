@@ -24,13 +24,13 @@ extern "C" {
 int32_t ferry_ticket_create(ferry_instance *instance, CUstream_st *stream, ferry_ticket **ticket,
                             ferry_error_info *details) {
     if (ticket) *ticket = nullptr;
-    if (!instance || !ticket) return report(details, null_argument);
+    if (!instance || !ticket) return report_null(details, instance, ticket);
     return report(details, make_ticket(*instance, stream, *ticket));
 }
 
 int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, ferry_error_info *details) {
     if (!ticket) return report(details, null_ticket());
-    if (!info) return report(details, null_argument);
+    if (!info) return report_null(details, info);
     ferry_ticket_info found = {};
     if (error failed = query_ticket(*ticket, found)) return report(details, failed);
     return report(details, write_sized(found, info));
@@ -45,7 +45,7 @@ int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, ferry_error_
 int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int64_t timeout_ns, uint64_t *index,
                               ferry_error_info *details) {
     if (index) *index = 0;
-    if (!index) return report(details, null_argument);
+    if (!index) return report_null(details, index);
     if (!count) return report(details, refuse_zero(FERRY_FIELD_COUNT));
     if (!tickets) return report(details, null_ticket());
     if (error failed = check_timeout(timeout_ns)) return report(details, failed);
@@ -63,15 +63,15 @@ int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *details) {
 }
 
 int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device, ferry_error_info *details) {
-    return report(details, instance ? prepare_staging(*instance, device) : null_argument);
+    return report(details, instance ? prepare_staging(*instance, device) : null_among(instance));
 }
 
 int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info *details) {
-    return report(details, instance ? trim_staging(*instance) : null_argument);
+    return report(details, instance ? trim_staging(*instance) : null_among(instance));
 }
 
 int32_t ferry_staging_get_info(ferry_instance *instance, ferry_staging_info *info, ferry_error_info *details) {
-    if (!instance || !info) return report(details, null_argument);
+    if (!instance || !info) return report_null(details, instance, info);
     ferry_staging_info found = {};
     if (error failed = get_staging_info(*instance, found)) return report(details, failed);
     return report(details, write_sized(found, info));

@@ -56,7 +56,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_NO_CONTEXT", "no context to pop or to release, or the call cannot use the context"},
     {"FERRY_ERROR_PEER_ACCESS", "one device cannot access the memory of the other"},
     {"FERRY_ERROR_ALIGNMENT", "an address, pitch, width or stride is not a multiple of the required size"},
-    {"FERRY_ERROR_CAPTURE", "the stream is being captured, and a graph cannot contain this call"},
+    {"FERRY_ERROR_CAPTURE", "a graph cannot contain this call, as a node or by capture of its stream"},
     {"FERRY_ERROR_LIMIT", "a pool or budget is at its limit, or the staging buffer has no free slot"},
     {"FERRY_ERROR_IN_USE", "memory of the pool is still allocated or imported"},
     {"FERRY_ERROR_HANDLE", "the handle is not valid for this call or damaged, or its object no longer exists"},
@@ -89,9 +89,32 @@ static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_PIECES + 1)
 constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus", "ticket"};
 static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_TICKET + 1);
 
-// How the numbers of a field are printed. Offsets within memory and small units share fields with addresses, and are
-// decimal.
-enum number_form : std::uint8_t { as_number, as_signed, as_bits, as_address };
+// The names of constants, from 0.
+constexpr char kind_names[][24] = {"FERRY_KIND_ANY",   "FERRY_KIND_HOST",   "FERRY_KIND_DEVICE",
+                                   "FERRY_KIND_ARRAY", "FERRY_KIND_PINNED", "FERRY_KIND_FILE"};
+constexpr char route_names[][24] = {"FERRY_ROUTE_AUTO",     "FERRY_ROUTE_DRIVER",   "FERRY_ROUTE_KERNEL",
+                                    "FERRY_ROUTE_STAGED",   "FERRY_ROUTE_BUFFERED", "FERRY_ROUTE_RELAYED",
+                                    "FERRY_ROUTE_MULTILINK"};
+constexpr char priority_names[][28] = {"FERRY_PRIORITY_NORMAL", "FERRY_PRIORITY_URGENT", "FERRY_PRIORITY_BACKGROUND"};
+constexpr char staging_names[][24] = {"FERRY_STAGING_LAZY", "FERRY_STAGING_AT_OPEN", "FERRY_STAGING_NONE"};
+static_assert(sizeof kind_names / sizeof kind_names[0] == FERRY_KIND_FILE + 1);
+static_assert(sizeof route_names / sizeof route_names[0] == FERRY_ROUTE_MULTILINK + 1);
+static_assert(sizeof priority_names / sizeof priority_names[0] == FERRY_PRIORITY_BACKGROUND + 1);
+static_assert(sizeof staging_names / sizeof staging_names[0] == FERRY_STAGING_NONE + 1);
+
+// How the numbers of a field are printed. A constant without a name is signed.
+enum number_form : std::uint8_t {
+    as_number,
+    as_signed,
+    as_bits,
+    as_address,
+    as_kind,
+    as_route,
+    as_priority,
+    as_staging,
+    as_field,     // FERRY_FIELD_*
+    as_copy_flag, // FERRY_COPY_UPDATABLE, the only flag that is printed by name
+};
 
 struct field_text {
     const char *name;
@@ -99,7 +122,7 @@ struct field_text {
 };
 constexpr field_text fields[] = {
     {"", as_number},
-    {"kind", as_signed},
+    {"kind", as_kind},
     {"device", as_signed},
     {"address", as_address},
     {"array", as_address},
@@ -116,7 +139,7 @@ constexpr field_text fields[] = {
     {"struct_size", as_number},
     {"driver", as_signed},
     {"checks", as_signed},
-    {"callbacks", as_number},
+    {"callbacks", as_address},
     {"driver_options", as_signed},
     {"pattern_size", as_number},
     {"numa", as_signed},
@@ -126,7 +149,7 @@ constexpr field_text fields[] = {
     {"location", as_signed},
     {"index", as_signed},
     {"handle_types", as_bits},
-    {"handle", as_number},
+    {"handle", as_address},
     {"os_handle", as_signed},
     {"pool", as_address},
     {"event", as_address},
@@ -134,7 +157,7 @@ constexpr field_text fields[] = {
     {"version", as_number},
     {"line", as_number},
     {"kernels", as_signed},
-    {"staging", as_signed},
+    {"staging", as_staging},
     {"staging_cpus", as_signed},
     {"staging_priority", as_signed},
     {"staging_bytes", as_number},
@@ -157,8 +180,8 @@ constexpr field_text fields[] = {
     {"links", as_signed},
     {"count", as_number},
     {"timeout_ns", as_signed},
-    {"route", as_signed},
-    {"priority", as_signed},
+    {"route", as_route},
+    {"priority", as_priority},
     {"source_order", as_signed},
     {"max_sms", as_number},
     {"staging_niceness", as_signed},
@@ -174,34 +197,60 @@ constexpr field_text fields[] = {
     {"max_pinned_bytes", as_number},
     {"max_device_bytes", as_number},
     {"max_threads", as_number},
-    {"path", as_number},
+    {"submit", as_address},
+    {"instance", as_address},
+    {"copy", as_address},
+    {"copies", as_address},
+    {"pieces", as_address},
+    {"fill", as_address},
+    {"desc", as_address},
+    {"text", as_address},
+    {"graph", as_address},
+    {"node", as_address},
+    {"executable", as_address},
+    {"result", as_address},
+    {"path", as_address},
 };
 static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_PATH + 1);
 
-// The words between value and limit, indexed by FERRY_NUMBERS_*. Null: the numbers are printed in another way.
-constexpr const char *relations[] = {
-    nullptr,
-    nullptr,
-    "must be at least",
-    "must be at most",
-    "must be from 0 to",
-    "must be at least 0 and less than",
-    "must be",
-    "must be a multiple of",
-    "must be a power of two, at most",
-    "has bits outside",
-    "before the beginning at",
-    "past the end at",
-    "does not fit elements of",
-    "shares bytes with copy",
-    "unlike this library's",
-    "of",
-    nullptr,
-    "refused by the driver with the result",
-    "has a flag that needs",
-    nullptr,
-    "must differ from device",
-    nullptr,
+// How value and limit are printed: the words between them, and the form of the limit if it is not the field's.
+struct relation {
+    char words[56] = ""; // empty: the numbers are printed in another way. An array needs no relocation
+    number_form limit = as_number;
+    bool has_form = false;
+};
+
+// Indexed by FERRY_NUMBERS_*.
+constexpr relation relations[] = {
+    {},
+    {},
+    {"must be at least"},
+    {"must be at most"},
+    {},
+    {"must be at least 0 and less than"},
+    {"must be"},
+    {"must be a multiple of", as_number, true},
+    {"must be a power of two, at most"},
+    {"has bits outside"},
+    {"before the beginning at"},
+    {"past the end at"},
+    {"does not fit elements of"},
+    {},
+    {"unlike this library's"},
+    {"of"},
+    {},
+    {"refused by the driver with the result"},
+    {"has a flag that needs"},
+    {},
+    {"must differ from device"},
+    {"excluded by", as_field, true},
+    {"requires", as_field, true},
+    {"must not be the same as", as_field, true},
+    {"prepared without", as_copy_flag, true},
+    {"not accepted by this call:", as_copy_flag, true},
+    {"must differ from the prepared address by a multiple of", as_number, true},
+    {"must be memory of the same kind as the prepared address"},
+    {},
 };
 static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_SYSTEM + 1);
 
@@ -209,24 +258,75 @@ template <class Row, std::size_t count> const Row &row_or_first(const Row (&rows
     return rows[index >= 0 && static_cast<std::size_t>(index) < count ? index : 0];
 }
 
+template <std::size_t count, std::size_t size>
+const char *name_in(const char (&names)[count][size], std::uint64_t number) noexcept {
+    return number < count ? names[number] : nullptr;
+}
+
+// Returns null for a number without a name.
+const char *name_of(std::uint64_t number, number_form form) noexcept {
+    switch (form) {
+    case as_kind:
+        return name_in(kind_names, number);
+    case as_route:
+        return name_in(route_names, number);
+    case as_priority:
+        return name_in(priority_names, number);
+    case as_staging:
+        return name_in(staging_names, number);
+    case as_field:
+        return number && number < sizeof fields / sizeof fields[0] ? fields[number].name : nullptr;
+    case as_copy_flag:
+        return number == FERRY_COPY_UPDATABLE ? "FERRY_COPY_UPDATABLE" : nullptr;
+    default:
+        return nullptr;
+    }
+}
+
 struct number_text {
-    char digits[24];
+    char text[32];
 
     number_text(std::uint64_t number, number_form form) noexcept {
-        const bool is_hex = form == as_bits || (form == as_address && number > UINT32_MAX);
-        const char *const format = is_hex ? "%#" PRIx64 : form == as_signed ? "%" PRId64 : "%" PRIu64;
-        std::snprintf(digits, sizeof digits, format, number);
+        if (const char *const name = name_of(number, form)) {
+            std::snprintf(text, sizeof text, "%s", name);
+            return;
+        }
+        const bool is_hex = form == as_bits || form == as_address || form == as_copy_flag;
+        const bool is_unsigned = form == as_number || form == as_field;
+        const char *const format = is_hex ? "%#" PRIx64 : is_unsigned ? "%" PRIu64 : "%" PRId64;
+        std::snprintf(text, sizeof text, format, number);
     }
 };
 
+// The form of the numbers of a field. Sizes, versions and indices share fields with addresses.
+number_form form_of(const field_text &field, std::int32_t numbers) noexcept {
+    if (field.form != as_address) return field.form;
+    switch (numbers) {
+    case FERRY_NUMBERS_VALUE:
+    case FERRY_NUMBERS_MULTIPLE:
+    case FERRY_NUMBERS_BEGIN:
+    case FERRY_NUMBERS_END:
+    case FERRY_NUMBERS_EXCLUDED:
+    case FERRY_NUMBERS_REQUIRES:
+    case FERRY_NUMBERS_SAME:
+    case FERRY_NUMBERS_SHIFT:
+    case FERRY_NUMBERS_PREPARED:
+        return as_address;
+    default:
+        return as_number;
+    }
+}
+
 // The value, and the numbers of the bits of the limit.
-void write_choices(const number_text &value, std::uint64_t limit, char *text, std::size_t size) noexcept {
-    int length = std::snprintf(text, size, "%s, must be one of", value.digits);
+void write_choices(const number_text &value, std::uint64_t limit, number_form form, char *text,
+                   std::size_t size) noexcept {
+    int length = std::snprintf(text, size, "%s, must be one of", value.text);
     const char *separator = " ";
     for (unsigned choice = 0; choice < 64 && length > 0 && static_cast<std::size_t>(length) < size; ++choice) {
         if (!(limit >> choice & 1)) continue;
         const auto at = static_cast<std::size_t>(length);
-        length += std::snprintf(text + at, size - at, "%s%u", separator, choice);
+        length += std::snprintf(text + at, size - at, "%s%s", separator,
+                                number_text(choice, form == as_bits ? as_number : form).text);
         separator = ", ";
     }
 }
@@ -243,6 +343,51 @@ void write_file_failure(const ferry_error_info &details, char *text, std::size_t
                       details.limit);
 }
 
+// Writes value and limit. Returns whether they replace the text of the status.
+bool write_numbers(const ferry_error_info &details, const field_text &field, const char *item, char *text,
+                   std::size_t size) noexcept {
+    const number_form form = form_of(field, details.numbers);
+    const number_text value(details.value, form);
+    const relation &relation = row_or_first(relations, details.numbers);
+    if (details.field == FERRY_FIELD_STRIDE && details.numbers == FERRY_NUMBERS_AT_LEAST) {
+        std::snprintf(text, size, "%s, must be the size of the struct that contains a piece, at least %" PRIu64,
+                      value.text, details.limit);
+        return true;
+    }
+    if (*relation.words) {
+        const number_text limit(details.limit, relation.has_form ? relation.limit : form);
+        std::snprintf(text, size, "%s, %s %s", value.text, relation.words, limit.text);
+        return true;
+    }
+    switch (details.numbers) {
+    case FERRY_NUMBERS_UP_TO:
+        std::snprintf(text, size, "%s, must be from %s to %s", value.text, number_text(0, form).text,
+                      number_text(details.limit, form).text);
+        return true;
+    case FERRY_NUMBERS_ONE_OF:
+        write_choices(value, details.limit, form, text, size);
+        return true;
+    case FERRY_NUMBERS_COPY:
+        std::snprintf(text, size, "shares bytes with %s %" PRIu64, *item ? item : "copy", details.limit);
+        return true;
+    case FERRY_NUMBERS_SYSTEM:
+        write_file_failure(details, text, size);
+        return true;
+    case FERRY_NUMBERS_OBSTACLE:
+        std::snprintf(text, size, "%s", text_of(details.value));
+        return false;
+    case FERRY_NUMBERS_VALUE:
+        if (details.status == FERRY_ERROR_INVALID_ARGUMENT && !details.value && form == as_address) {
+            std::snprintf(text, size, "NULL, must be a valid pointer");
+            return true;
+        }
+        std::snprintf(text, size, "%s", value.text);
+        return false;
+    default:
+        return false;
+    }
+}
+
 } // namespace
 
 const char *own_status_name(std::int32_t status) noexcept {
@@ -255,34 +400,22 @@ const char *own_status_text(std::int32_t status) noexcept {
 
 std::uint64_t format_error(const ferry_error_info &details, const char *status_name, const char *status_text,
                            char *buffer, std::uint64_t size) noexcept {
+    const char *const item_name = row_or_first(item_names, details.item);
     char item[48] = "";
-    if (const char *name = row_or_first(item_names, details.item); *name)
-        std::snprintf(item, sizeof item, "%s %" PRIu64 ": ", name, details.index);
+    if (*item_name) std::snprintf(item, sizeof item, "%s %" PRIu64 ": ", item_name, details.index);
     const char *const side = row_or_first(side_names, details.side);
     const field_text &field = row_or_first(fields, details.field);
     char where[64] = "";
     if (*side || *field.name)
         std::snprintf(where, sizeof where, "%s%s%s: ", side, *side && *field.name ? "." : "", field.name);
-    // A value with a limit replaces the status text.
-    const char *const relation = row_or_first(relations, details.numbers);
-    const number_text value(details.value, field.form), limit(details.limit, field.form);
     char numbers[256] = "";
-    if (relation)
-        std::snprintf(numbers, sizeof numbers, "%s, %s %s", value.digits, relation, limit.digits);
-    else if (details.numbers == FERRY_NUMBERS_ONE_OF)
-        write_choices(value, details.limit, numbers, sizeof numbers);
-    else if (details.numbers == FERRY_NUMBERS_SYSTEM)
-        write_file_failure(details, numbers, sizeof numbers);
-    else if (details.numbers == FERRY_NUMBERS_VALUE)
-        std::snprintf(numbers, sizeof numbers, "%s: ", value.digits);
-    const bool has_limit =
-        relation || details.numbers == FERRY_NUMBERS_ONE_OF || details.numbers == FERRY_NUMBERS_SYSTEM;
-    const bool has_obstacle = details.numbers == FERRY_NUMBERS_OBSTACLE;
+    const bool is_whole = write_numbers(details, field, item_name, numbers, sizeof numbers);
+    const bool is_obstacle = details.numbers == FERRY_NUMBERS_OBSTACLE;
+    const char *const text = is_whole ? "" : status_text, *const between = is_whole || !*numbers ? "" : ": ";
     const char *const function = details.driver_function;
     const int length =
-        std::snprintf(buffer, size, "%s%s%s%s%s%s (%s%s%s)", item, where, numbers, has_limit ? "" : status_text,
-                      has_obstacle ? ": " : "", has_obstacle ? text_of(details.value) : "", status_name,
-                      function ? " from " : "", function ? function : "");
+        std::snprintf(buffer, size, "%s%s%s%s%s (%s%s%s)", item, where, is_obstacle ? text : numbers, between,
+                      is_obstacle ? numbers : text, status_name, function ? " from " : "", function ? function : "");
     return length < 0 ? 0 : static_cast<std::uint64_t>(length);
 }
 

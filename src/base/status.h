@@ -42,6 +42,13 @@ enum class numbers : std::int32_t {
     needs = FERRY_NUMBERS_NEEDS,
     one_of = FERRY_NUMBERS_ONE_OF,
     different = FERRY_NUMBERS_DIFFERENT,
+    excluded = FERRY_NUMBERS_EXCLUDED,
+    requires_field = FERRY_NUMBERS_REQUIRES,
+    same = FERRY_NUMBERS_SAME,
+    lacks = FERRY_NUMBERS_LACKS,
+    not_here = FERRY_NUMBERS_NOT_HERE,
+    shift = FERRY_NUMBERS_SHIFT,
+    prepared = FERRY_NUMBERS_PREPARED,
     system = FERRY_NUMBERS_SYSTEM,
 };
 

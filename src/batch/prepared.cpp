@@ -178,6 +178,16 @@ error launch_prepared(ferry_prepared &prepared, bool no_wait, CUstream stream, f
 
 namespace {
 
+// The end of a piece whose new address changed the piece's group.
+std::int32_t side_of_change(const ferry_piece &changed, const ferry_piece &old, const known_range &to,
+                            piece_group of_old) noexcept {
+    if (changed.source == old.source) return FERRY_SIDE_DESTINATION;
+    if (changed.destination == old.destination) return FERRY_SIDE_SOURCE;
+    for (int use = 0; use < range_uses; ++use) // the destination may still be as before
+        if (group_of(static_cast<range_use>(use), to.as_destination) == of_old) return FERRY_SIDE_SOURCE;
+    return FERRY_SIDE_DESTINATION;
+}
+
 // Checks that only the addresses change.
 error compare_with_old(const ferry_prepared &prepared, batch_request &request) noexcept {
     std::size_t piece = 0;
@@ -186,14 +196,19 @@ error compare_with_old(const ferry_prepared &prepared, batch_request &request) n
         if (changed.size == 0) continue;
         request.bad_index = i;
         constexpr std::uint64_t word = 16; // units of pieces are counted from multiples of this
-        const std::uint64_t moved_by = changed.destination - prepared.pieces[i].destination;
-        if (moved_by % word)
-            return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, numbers::multiple, word,
-                          moved_by);
+        const ferry_piece &old = prepared.pieces[i];
+        if ((changed.destination - old.destination) % word)
+            return refuse(FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, numbers::shift, word,
+                          changed.destination);
         if (!is_whole(changed, request, piece)) return refuse_cut(i, request);
         const batch_piece &one = request.pieces[piece];
-        if (group_of(request.ranges[one.from], request.ranges[one.to]) != prepared.kinds[piece++])
-            return refuse(FERRY_ERROR_OTHER_KIND, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_KIND);
+        const known_range &to = request.ranges[one.to];
+        if (const piece_group of_old = prepared.kinds[piece++]; group_of(request.ranges[one.from], to) != of_old) {
+            const std::int32_t side = side_of_change(changed, old, to, of_old);
+            const bool is_source = side == FERRY_SIDE_SOURCE;
+            return refuse(FERRY_ERROR_OTHER_KIND, side, FERRY_FIELD_ADDRESS, numbers::prepared,
+                          is_source ? old.source : old.destination, is_source ? changed.source : changed.destination);
+        }
     }
     request.bad_index = no_index;
     return {};
@@ -224,7 +239,7 @@ error check_and_send(ferry_prepared &prepared, const batch_input &input, CUstrea
 error set_addresses(ferry_prepared &prepared, const piece_list &given, std::uint64_t count, CUstream stream,
                     std::uint64_t &bad_index) noexcept {
     if (!prepared.options.is_updatable) // the flags that the batch was prepared with
-        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_FLAGS, numbers::equal, FERRY_COPY_UPDATABLE, 0);
+        return refuse_option(FERRY_ERROR_UNSUPPORTED, FERRY_FIELD_FLAGS, numbers::lacks, FERRY_COPY_UPDATABLE, 0);
     if (count != prepared.pieces.size())
         return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_PIECES, FERRY_FIELD_COUNT, numbers::equal,
                       prepared.pieces.size(), count);

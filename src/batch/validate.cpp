@@ -77,8 +77,12 @@ error validate_overlaps(const ferry_instance &instance, const batch_input &input
     const shared_bytes shared = find_shared_bytes(batch.spans);
     if (!shared.found) return {};
     batch.bad_index = shared.index;
-    return refuse(FERRY_ERROR_OVERLAP, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDEX, numbers::copy, shared.other,
-                  shared.index);
+    const auto end_of = [&](const ferry_copy_desc &copy) noexcept -> const ferry_place & {
+        return shared.is_destination ? copy.destination : copy.source;
+    };
+    const bool is_array = input.copies && end_of(input.copies[shared.index]).kind == FERRY_KIND_ARRAY;
+    return refuse(FERRY_ERROR_OVERLAP, shared.is_destination ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE,
+                  is_array ? FERRY_FIELD_ARRAY : FERRY_FIELD_ADDRESS, numbers::copy, shared.other, shared.index);
 }
 
 std::uint64_t width_of(const batch_input &input, std::uint64_t index) noexcept {

@@ -59,8 +59,11 @@ shared_bytes find_shared_bytes(growing<byte_span> &spans) noexcept {
         for (const bool is_destination : {false, true}) {
             const byte_span *const before = furthest[is_destination];
             if (!before || !(is_destination || span.is_destination)) continue;
-            if (row_of(*before) == row_of(span) && before->last >= span.first)
-                return {true, std::max(before->index, span.index), std::min(before->index, span.index)};
+            if (row_of(*before) != row_of(span) || before->last < span.first) continue;
+            const auto [earlier, later] =
+                std::minmax(*before, span,
+                            [](const byte_span &one, const byte_span &two) noexcept { return one.index < two.index; });
+            return {true, later.index, earlier.index, later.is_destination};
         }
         const byte_span *&reach = furthest[span.is_destination];
         if (!reach || row_of(*reach) != row_of(span) || reach->last < span.last) reach = &span;

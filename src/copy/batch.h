@@ -149,6 +149,7 @@ struct byte_span {
 struct shared_bytes {
     bool found = false;
     std::uint64_t index = 0, other = 0; // the later and the earlier copy
+    bool is_destination = false;        // the end of the later copy
 };
 // Finds a destination that shares bytes with an end of another copy. Sorts the spans.
 shared_bytes find_shared_bytes(growing<byte_span> &spans) noexcept;

@@ -9,7 +9,9 @@ namespace ferry {
 
 error enter_for_graph(machine &machine, const shape &asked, const call_facts &call, const copy_site &site,
                       context_scope &scope) noexcept {
-    if (is_read_in_the_call(asked)) return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    if (is_read_in_the_call(asked))
+        return refuse(FERRY_ERROR_CAPTURE, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS, numbers::obstacle, 0,
+                      static_cast<std::uint64_t>(obstacle::pageable));
     if (!leaves_device(asked, call.context_device)) return {};
     ferry::shape shape = asked;
     if (shape.destination.kind == memory_kind::host) { // not looked up so far, see look_up_ends

@@ -25,10 +25,10 @@ impl Error {
     pub(crate) fn refusal(status: Status, side: Side, field: Field, value: u64, limit: u64) -> Error {
         let numbers = if (value, limit) == (0, 0) {
             sys::FERRY_NUMBERS_NONE
+        } else if status == sys::FERRY_ERROR_OUT_OF_BOUNDS {
+            sys::FERRY_NUMBERS_END // of an empty view, the limit is 0
         } else if limit == 0 {
             sys::FERRY_NUMBERS_VALUE
-        } else if status == sys::FERRY_ERROR_OUT_OF_BOUNDS {
-            sys::FERRY_NUMBERS_END
         } else if status == sys::FERRY_ERROR_ARRAY_FORMAT {
             sys::FERRY_NUMBERS_ELEMENT
         } else if value < limit {
