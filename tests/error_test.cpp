@@ -345,6 +345,71 @@ TEST_F(error_details, a_required_object_that_is_null_is_named) {
     }
 }
 
+TEST_F(error_details, an_address_that_the_driver_refuses_is_found_by_full_checks) {
+    ferry_instance *const ferry = basic.get();
+    const test_place host(place_kind::pinned, {.width = 4096});
+    std::uint64_t freed = 0, memory = 0;
+    ASSERT_OK(ferry_device_alloc(ferry, 0, 4096, &freed, nullptr));
+    ASSERT_OK(ferry_device_alloc(ferry, 0, 4096, &memory, nullptr));
+    ASSERT_OK(ferry_device_free(ferry, freed, nullptr));
+    CUstream_st *stream = nullptr;
+    ASSERT_OK(ferry_stream_create(ferry, 0, 0, 0, &stream, nullptr));
+    const struct {
+        const char *what;
+        std::uint64_t address, width;
+        std::int32_t status, field;
+    } rows[] = {
+        {"freed", freed, 64, FERRY_ERROR_ADDRESS, FERRY_FIELD_ADDRESS},
+        {"past the end", memory + 4000, 97, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_ADDRESS},
+        {"host memory", host.address() + 2048, 64, FERRY_ERROR_OTHER_KIND, FERRY_FIELD_KIND},
+    };
+    for (const auto &row : rows)
+        for (int form = 0; form < 4; ++form) {
+            SCOPED_TRACE(testing::Message() << row.what << ", form " << form);
+            ferry_place device = {}, to_host = {};
+            ferry_place_device(&device, 0, row.address);
+            ferry_place_host(&to_host, reinterpret_cast<void *>(host.address()));
+            ferry_copy_desc copies[2] = {};
+            ferry_copy_desc_set(&copies[1], &device, &to_host, row.width, 1, 1);
+            ferry_error_info error = new_error();
+            ferry_ticket *ticket = nullptr;
+            const std::int32_t status =
+                form == 0   ? ferry_copy(ferry, &copies[1], nullptr, &error)
+                : form == 1 ? ferry_copy_async(ferry, &copies[1], nullptr, stream, nullptr, &error)
+                : form == 2 ? ferry_copy_async(ferry, &copies[1], nullptr, stream, &ticket, &error)
+                            : ferry_copy_batch_async(ferry, copies, 2, nullptr, stream, nullptr, &error);
+            EXPECT_EQ(ferry_ticket_release(ticket, nullptr), FERRY_SUCCESS);
+            if (row.status == FERRY_ERROR_OTHER_KIND && status == FERRY_SUCCESS) continue; // drivers may accept it
+            EXPECT_EQ(status, row.status) << describe(error);
+            EXPECT_EQ(error.side, FERRY_SIDE_DESTINATION);
+            EXPECT_EQ(error.field, row.field);
+            EXPECT_TRUE(form == 3 || error.driver_function) << "the driver refused the copy first";
+            EXPECT_EQ(error.index, form == 3 ? 1u : 0u) << describe(error);
+        }
+    ASSERT_OK(ferry_stream_synchronize(ferry, stream, nullptr));
+    EXPECT_OK(ferry_stream_destroy(ferry, stream, nullptr));
+    EXPECT_OK(ferry_device_free(ferry, memory, nullptr));
+}
+
+TEST_F(error_details, an_address_that_the_driver_refuses_for_no_reason_keeps_the_error_of_the_driver) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const test_place memory(place_kind::device, {.width = 256});
+    const ferry_copy_desc copy =
+        describe_copy(memory.describe(statement::stated), memory.describe(statement::stated, {.x = 128}), 64);
+    ASSERT_OK(ferry_copy(instance.get(), &copy, nullptr, nullptr));
+    for (const bool is_batch : {false, true}) {
+        driver.fail("cuMemcpy3DAsync", CUDA_ERROR_INVALID_VALUE);
+        ferry_error_info error = new_error();
+        const std::int32_t status = is_batch ? ferry_copy_batch(instance.get(), &copy, 1, nullptr, &error)
+                                             : ferry_copy(instance.get(), &copy, nullptr, &error);
+        driver.heal();
+        if (status == FERRY_SUCCESS) continue; // another function of the driver made the copy
+        EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_INVALID_VALUE);
+        EXPECT_EQ(error.field, FERRY_FIELD_NONE) << describe(error);
+    }
+}
+
 TEST_F(error_details, new_addresses_of_a_prepared_batch_name_the_end_and_the_change) {
     ferry_instance *const ferry = basic.get();
     const test_place device(place_kind::device, {.width = 4096}), host(place_kind::pinned, {.width = 4096});
@@ -393,6 +458,39 @@ TEST_F(error_details, two_copies_that_overlap_name_the_end_of_the_later_copy) {
     EXPECT_EQ(ferry_copy_pieces(basic.get(), in_arrays(to, other_from, sizes, 2), check_overlap, &error),
               FERRY_ERROR_OVERLAP);
     EXPECT_EQ(describe(error), "piece 1: source.address: shares bytes with piece 0 (FERRY_ERROR_OVERLAP)");
+}
+
+TEST_F(error_details, full_checks_refuse_memory_whose_deferred_free_is_pending) {
+    ferry_instance *const ferry = full.get();
+    const test_place host(place_kind::pinned, {.width = 4096});
+    std::uint64_t memory = 0;
+    ASSERT_OK(ferry_device_alloc(ferry, 0, 4096, &memory, nullptr));
+    const std::uint64_t to[] = {memory + 64}, from[] = {host.address()}, sizes[] = {64};
+    ferry_place device = {}, source = {};
+    ferry_place_device(&device, 0, memory + 64);
+    ferry_place_host(&source, reinterpret_cast<void *>(host.address()));
+    ferry_copy_desc copies[2] = {};
+    ferry_copy_desc_set(&copies[0], &device, &source, 64, 1, 1);
+    device.row_pitch = source.row_pitch = 128;
+    ferry_copy_desc_set(&copies[1], &device, &source, 64, 2, 1);
+    ferry_fill_desc fill = {};
+    fill.destination = device;
+    fill.width = 64;
+    fill.pattern_size = 1;
+    const auto expect = [&](std::int32_t status) {
+        EXPECT_EQ(ferry_copy(ferry, &copies[0], nullptr, nullptr), status);
+        EXPECT_EQ(ferry_copy(ferry, &copies[1], nullptr, nullptr), status);
+        EXPECT_EQ(ferry_copy_batch(ferry, copies, 1, nullptr, nullptr), status);
+        EXPECT_EQ(ferry_copy_batch(ferry, copies + 1, 1, nullptr, nullptr), status);
+        EXPECT_EQ(ferry_copy_pieces(ferry, in_arrays(to, from, sizes, 1), nullptr, nullptr), status);
+        EXPECT_EQ(ferry_fill(ferry, &fill, nullptr, nullptr), status);
+    };
+    expect(FERRY_SUCCESS);
+    CUstream_st *stream = nullptr;
+    ASSERT_OK(ferry_stream_create(ferry, 0, 0, 0, &stream, nullptr));
+    ASSERT_OK(ferry_device_free_deferred(ferry, memory, stream, nullptr));
+    expect(FERRY_ERROR_ADDRESS);
+    EXPECT_OK(ferry_stream_destroy(ferry, stream, nullptr));
 }
 
 TEST_F(error_details, a_place_without_an_address_or_an_array_is_named_with_its_value) {

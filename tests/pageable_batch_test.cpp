@@ -407,8 +407,7 @@ TEST_F(pageable_batch, unreadable_memory_is_refused_and_no_thread_touches_it) {
     pieces.batch.add(device, none.address(), page);
     driver.reset_counts();
     driver.fail("cuMemcpy3DAsync", CUDA_ERROR_INVALID_VALUE, 1, true);
-    EXPECT_EQ(pieces.batch.copy_async(counted.get(), stream),
-              FERRY_STATUS_DRIVER_BASE - static_cast<int>(CUDA_ERROR_INVALID_VALUE));
+    EXPECT_EQ(pieces.batch.copy_async(counted.get(), stream), FERRY_ERROR_ADDRESS);
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
     driver.heal();
     EXPECT_OK(raw().cuCtxSynchronize());

@@ -36,7 +36,7 @@ type Checks int32
 // FERRY_CHECKS_*
 const (
 	ChecksBasic Checks = 0 // arithmetic, pitches, array bounds and formats, overlap; resolves ANY
-	ChecksFull  Checks = 1 // also each address: its kind and device as stated, inside its allocation
+	ChecksFull  Checks = 1 // also each address: its kind and device as stated, inside its allocation, not freed
 )
 
 // Kernels is one of the constants FERRY_KERNELS_*.

@@ -172,9 +172,10 @@ FERRY_API void ferry_close(ferry_instance *instance);
  *
  * `address` and `array` must live until the work that takes the place is complete.
  *
- * Only full checks refuse a wrong address, and pageable memory that the process cannot read, or cannot write at a
+ * Only full checks refuse every wrong address, and pageable memory that the process cannot read, or cannot write at a
  * destination. They test the process's mappings during the call, but not whether a file system has room for a sparse
- * file. With basic checks the driver may refuse such memory or the process may crash, as with the driver's own calls.
+ * file. With basic checks the process may crash, as with the driver's own calls, or the driver may refuse such memory.
+ * After a refusal, ferry makes the full checks of the copy to name the field.
  */
 typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */
@@ -259,9 +260,10 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
 #define FERRY_DRIVER_AUTO 1     /* only passed: the NVIDIA driver if it has a usable device, else the software driver */
 #define FERRY_DRIVER_SOFTWARE 2 /* the software driver */
 
-/* ferry_options.checks: what is checked before the driver sees a copy. */
+/* ferry_options.checks: what is checked before the driver sees a copy. Full checks find deferred frees, but accept
+ * blocks of pools whose free is enqueued. */
 #define FERRY_CHECKS_BASIC 0 /* arithmetic, pitches, array bounds and formats, overlap; resolves ANY */
-#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation */
+#define FERRY_CHECKS_FULL 1  /* also each address: its kind and device as stated, inside its allocation, not freed */
 
 /* ferry_options.kernels: when ferry's kernels are loaded. */
 #define FERRY_KERNELS_LAZY 0    /* in each context, with its first copy by a kernel */

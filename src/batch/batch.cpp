@@ -8,6 +8,7 @@
 #include "device/stream_order.h"
 #include "exec/driver_copy.h"
 #include "routes/devices_at_work.h"
+#include "submit/copy.h"
 #include "submit/note_error.h"
 #include "submit/ticket.h"
 
@@ -183,6 +184,28 @@ error explain(ferry_instance &instance, const batch_input &input, CUstream strea
     return failed;
 }
 
+// find_refused_field for each copy of a batch. If a copy is found, `bad_index` becomes its index.
+[[gnu::cold, gnu::noinline]] error find_refused_copy(ferry_instance &instance, const batch_input &input, copy_form form,
+                                                     CUstream stream, const error &refused,
+                                                     std::uint64_t &bad_index) noexcept {
+    if (!is_of_argument(instance, refused)) return refused;
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        ferry_copy_desc copy = {};
+        if (input.copies) {
+            copy = input.copies[i];
+        } else {
+            copy.destination.address = input.pieces.destination(i);
+            copy.source.address = input.pieces.source(i);
+            copy.width = input.pieces.size(i);
+        }
+        const error found = find_refused_field(instance, copy, form, stream, refused);
+        if (found.field == FERRY_FIELD_NONE) continue;
+        bad_index = i;
+        return found;
+    }
+    return refused;
+}
+
 // Calls work(request) with a request from the pool.
 error with_request(ferry_instance &instance, std::uint64_t &bad_index,
                    function_ref<error(batch_request &)> work) noexcept {
@@ -202,9 +225,10 @@ error with_request(ferry_instance &instance, std::uint64_t &bad_index,
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
                 ferry_ticket *ticket, std::uint64_t &bad_index) noexcept {
     if (input.source_file) return run_file_pieces(instance, input, form, stream, ticket, bad_index);
-    return with_request(instance, bad_index, [&](batch_request &request) noexcept {
+    const error failed = with_request(instance, bad_index, [&](batch_request &request) noexcept {
         return run(instance, input, form, stream, ticket, request);
     });
+    return failed ? find_refused_copy(instance, input, form, stream, failed, bad_index) : failed;
 }
 
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,

@@ -15,10 +15,31 @@ error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy
     return on_side(look_up(copy.destination, ends.destination), FERRY_SIDE_DESTINATION);
 }
 
+error look_up_checked(ferry_instance &instance, const ferry_place &place, const row_layout &rows, host_use use,
+                      const address_span &span, const resolve_options &options, resolved_place &resolved) noexcept {
+    if (error failed = resolve_checked(instance.cu, place, rows, use, span, instance.mappings, options, resolved))
+        return failed;
+    return resolved.facts ? refuse_freed(instance, place.address, resolved.facts->range_start) : ok;
+}
+
 error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                          copy_form form, CUstream stream, purpose why,
                          function_ref<error(prepared_copy &)> submit) noexcept {
     return prepare_copy(instance, copy, wanted, form, stream, why, submit);
+}
+
+error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
+                         error refused) noexcept {
+    if (!is_of_argument(instance, refused)) return refused;
+    const auto nothing = [](prepared_copy &) noexcept -> error { return {}; };
+    const error found = with_prepared_copy(instance, copy, {}, form, stream, purpose::check, nothing);
+    return found.field == FERRY_FIELD_NONE ? refused : replace(refused.status, found);
+}
+
+error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
+                       error failed) noexcept {
+    note_error(instance, failed);
+    return find_refused_field(instance, copy, form, stream, failed);
 }
 
 // Flattened, because apart from the driver's call, the cost of a submission is mostly function calls and cold code.
@@ -28,8 +49,7 @@ error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy, 
         return run_step(instance, prepared.step, prepared.site(stream));
     };
     const error result = prepare_copy(instance, copy, wanted, form, stream, purpose::run, run);
-    if (result) note_error(instance, result);
-    return result;
+    return result ? note_failed_copy(instance, copy, form, stream, result) : result;
 }
 
 } // namespace ferry

@@ -25,13 +25,19 @@ struct prepared_copy {
 [[gnu::noinline]] error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy,
                                        resolved_ends &ends) noexcept;
 
+// Same as resolve_checked. Also refuses memory whose deferred free is pending.
+[[gnu::cold, gnu::noinline]] error look_up_checked(ferry_instance &instance, const ferry_place &place,
+                                                   const row_layout &rows, host_use use, const address_span &span,
+                                                   const resolve_options &options, resolved_place &resolved) noexcept;
+
 // Looks up the memory at both ends. The kind of host memory determines how the driver's call must be ordered and waited
 // for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
 // memory if nothing is staged and the call need not wait. For a contiguous copy, only the kind is queried. If kernels
 // may serve (`query_everything`), the single query of an end returns everything that they need.
-[[gnu::always_inline]] inline error look_up_ends(const ferry_instance &instance, const ferry_copy_desc &copy,
+[[gnu::always_inline]] inline error look_up_ends(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, const copy_preferences &wanted,
-                                                 CUstream stream, bool query_everything, resolved_ends &ends) noexcept {
+                                                 CUstream stream, bool query_everything, bool full_checks,
+                                                 resolved_ends &ends) noexcept {
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, wanted) ||
                                   !is_source_on_device || wanted.written || wanted.no_wait;
@@ -43,9 +49,9 @@ struct prepared_copy {
                                          .need_reach = true, // for graphs, wherever the driver is queried
                                          .query_everything = query_everything,
                                          .stream = stream};
-        if (!instance.full_checks) return resolve_place(instance.cu, place, end.span, options, resolved);
-        return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
-                               end.span, instance.mappings, options, resolved);
+        if (!full_checks) return resolve_place(instance.cu, place, end.span, options, resolved);
+        return look_up_checked(instance, place, rows_of(end, {shape.width, shape.height, shape.depth}), use, end.span,
+                               options, resolved);
     };
     if (error failed = look_up(copy.source, shape.source, host_use::read, true, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
@@ -60,7 +66,12 @@ inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
     return place.facts && place.facts->kind == memory_kind::pageable;
 }
 
-enum class purpose { run, explain, become_node };
+enum class purpose {
+    run,
+    explain,
+    become_node,
+    check, // with full checks, nothing else
+};
 
 // Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
 template <class Submit>
@@ -89,9 +100,11 @@ template <class Submit>
     call.preferences = wanted;
     const bool may_take_kernels = !shape.is_line() || call.preferences.any();
     if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
-                                    may_take_kernels || why == purpose::explain, prepared.ends))
+                                    may_take_kernels || why == purpose::explain,
+                                    instance.full_checks || why == purpose::check, prepared.ends))
         return failed;
     if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
+    if (why == purpose::check) return {};
 
     call.form = form;
     call.is_captured = why == purpose::become_node;
@@ -114,6 +127,18 @@ template <class Submit>
     }
     return submit(prepared);
 }
+
+// Whether the driver has refused an argument, and full checks have not already looked for the reason.
+inline bool is_of_argument(const ferry_instance &instance, const error &refused) noexcept {
+    return refused.status == to_status(CUDA_ERROR_INVALID_VALUE) && refused.status.call && !instance.full_checks;
+}
+// After the driver has refused an argument of a copy: repeats the checks as full checks. Returns the error that they find,
+// with the driver's function, or else `refused`.
+[[gnu::cold, gnu::noinline]] error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                      copy_form form, CUstream stream, error refused) noexcept;
+// The consequences of a failed copy: note_error and find_refused_field.
+[[gnu::cold, gnu::noinline]] error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                    copy_form form, CUstream stream, error failed) noexcept;
 
 // Makes the copy a node of a graph. Refuses an empty copy.
 [[gnu::cold]] error set_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,

@@ -37,7 +37,7 @@ error set_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy
     };
     if (error failed =
             with_prepared_copy(instance, copy, wanted, copy_form::asynchronous, nullptr, purpose::become_node, set))
-        return failed;
+        return find_refused_field(instance, copy, copy_form::asynchronous, nullptr, failed);
     return target.is_set ? ok : empty_node;
 }
 

@@ -101,6 +101,13 @@ inline error check_device(const ferry_instance &instance, std::int32_t device,
     return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, field, numbers::count, count, device);
 }
 
+// For full checks: refuses memory whose deferred free is pending. `start` is the start of its allocation.
+[[gnu::cold]] inline error refuse_freed(ferry_instance &instance, std::uint64_t address, std::uint64_t start) noexcept {
+    return start && instance.deferred.holds(start)
+               ? refuse_value(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, address)
+               : ok;
+}
+
 // Makes the context that ferry uses for `device` current for the scope.
 inline error enter_device(ferry_instance &instance, std::int32_t device, context_scope &scope,
                           CUcontext &context) noexcept {

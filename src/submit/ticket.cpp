@@ -163,11 +163,12 @@ error enqueue_with_ticket(ferry_instance &instance, ferry_ticket **ticket, std::
 
 error run_copy_with_ticket(ferry_instance &instance, const ferry_copy_desc &copy, const call_options &options,
                            CUstream stream, ferry_ticket *&ticket) noexcept {
-    return with_ticket(instance, ticket, [&](ferry_ticket &made) noexcept {
+    const error failed = with_ticket(instance, ticket, [&](ferry_ticket &made) noexcept {
         made.tag = options.tag;
         return with_prepared_copy(instance, copy, options.preferences, copy_form::asynchronous, stream, purpose::run,
                                   [&](const prepared_copy &prepared) noexcept { return run(made, prepared, stream); });
     });
+    return failed ? find_refused_field(instance, copy, copy_form::asynchronous, stream, failed) : failed;
 }
 
 error begin_ticket(ferry_ticket *ticket, CUstream stream) noexcept {
