@@ -61,8 +61,8 @@ extern "C" {
 int32_t ferry_file_open(ferry_instance *instance, const char *path, const ferry_file_options *options,
                         ferry_file **file, ferry_error_info *details) {
     if (file) *file = nullptr;
-    if (!instance || !file) return report(details, null_argument);
-    if (!path) return report(details, refuse_null(FERRY_FIELD_PATH));
+    if (!instance || !file) return report_null(details, instance, file);
+    if (!path) return report_null_field(details, FERRY_FIELD_PATH);
     open_file::access access;
     if (error failed = read_flags(options, access)) return report(details, failed);
     return report(details, open_with(*instance, FERRY_FIELD_PATH, *file,
@@ -72,7 +72,7 @@ int32_t ferry_file_open(ferry_instance *instance, const char *path, const ferry_
 int32_t ferry_file_open_descriptor(ferry_instance *instance, int64_t os_handle, ferry_file **file,
                                    ferry_error_info *details) {
     if (file) *file = nullptr;
-    if (!instance || !file) return report(details, null_argument);
+    if (!instance || !file) return report_null(details, instance, file);
     return report(details, open_with(*instance, FERRY_FIELD_OS_HANDLE, *file,
                                      [&](open_file &made) noexcept { return made.share(os_handle); }));
 }
@@ -82,8 +82,8 @@ void ferry_file_close(ferry_file *file) {
 }
 
 int32_t ferry_file_get_info(ferry_file *file, ferry_file_info *info, ferry_error_info *details) {
-    if (!file) return report(details, refuse_null(FERRY_FIELD_FILE));
-    if (!info) return report(details, null_argument);
+    if (!file) return report_null_field(details, FERRY_FIELD_FILE);
+    if (!info) return report_null(details, info);
     ferry_file_info found = {};
     found.flags = (file->file.may_read() ? FERRY_FILE_READ : 0) | (file->file.may_write() ? FERRY_FILE_WRITE : 0);
     if (const std::int32_t code = file->file.measure(found.size))
