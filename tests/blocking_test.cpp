@@ -1808,16 +1808,15 @@ TEST_F(blocking_classes, stream_and_device_wait_for_a_blocked_stream) {
         if (!made) continue;
         EXPECT_OK(raw().cuStreamSynchronize(at.stream));
         EXPECT_OK(raw().cuStreamSynchronize(worked));
-        {
-            gate blocked(worked);
-            expect_wait(one.name, made, context, blocked);
-            blocked.open();
+        if (is_stream) {
+            gate unrelated(stream);
+            expect_return(one.name, made, context, unrelated);
+            unrelated.open();
         }
-        if (!is_stream) continue;
-        const call again = one.make(at);
-        gate unrelated(stream);
-        expect_return(one.name, again, context, unrelated);
-        unrelated.open();
+        const call again = is_stream ? one.make(at) : made;
+        gate blocked(worked);
+        expect_wait(one.name, again, context, blocked);
+        blocked.open();
     }
 }
 
@@ -1850,6 +1849,59 @@ TEST_F(blocking_classes, first_use_prepares_at_the_first_call_and_lower_classes_
         driver.reset_counts();
         EXPECT_OK(first());
         EXPECT_EQ(preparations_made() > 0, of == blocking_class::first_use) << preparations_made() << " preparations";
+    }
+}
+
+// The asynchronous calls of the class stream do not wait in their rows above. They wait for the driver's copies of
+// pageable memory.
+const row pageable_rows[] = {
+    {"ferry_copy_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = contiguous(at.device(), at.pages(), large);
+             return ferry_copy_async(at.ferry, &copy, by_driver, at.stream, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_bytes_async",
+     [](scene &at) -> call {
+         return [&] {
+             return ferry_copy_bytes_async(at.ferry, at.device(), at.pages(), large, by_driver, at.stream, nullptr,
+                                           nullptr);
+         };
+     }},
+    {"ferry_copy_batch_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_copy_desc copy = contiguous(at.device(), at.pages(), large);
+             return ferry_copy_batch_async(at.ferry, &copy, 1, by_driver, at.stream, nullptr, nullptr);
+         };
+     }},
+    {"ferry_copy_pieces_async",
+     [](scene &at) -> call {
+         return [&] {
+             const std::uint64_t to = at.device(), from = at.pages(), bytes = large;
+             return ferry_copy_pieces_async(at.ferry, in_arrays(&to, &from, &bytes, 1), by_driver, at.stream, nullptr,
+                                            nullptr);
+         };
+     }},
+    {"ferry_prepared_launch",
+     [](scene &at) -> call {
+         ferry_prepared *batch = nullptr;
+         const ferry_copy_desc copy = contiguous(at.device(), at.pages(), large);
+         EXPECT_OK(ferry_prepared_create(at.ferry, &copy, 1, by_driver, at.stream, &batch, nullptr));
+         at.at_end([batch] { EXPECT_OK(ferry_prepared_destroy(batch, nullptr)); });
+         return [&at, batch] { return ferry_prepared_launch(batch, nullptr, at.stream, nullptr, nullptr); };
+     }},
+};
+
+TEST_F(blocking_classes, stream_waits_for_pageable_memory_that_is_not_staged) {
+    scene at(counted.get(), context, stream);
+    for (const row &one : pageable_rows) {
+        EXPECT_EQ(class_of(one.name), blocking_class::stream) << one.name;
+        const call made = one.make(at);
+        gate blocked(stream);
+        expect_wait(one.name, made, context, blocked);
+        blocked.open();
     }
 }
 
