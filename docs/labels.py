@@ -111,8 +111,10 @@ UNTIL = {"call": r"the call returns", "work": r"the (?:copy|fill|batch|last laun
 
 def until(text):
     """{"until": the text, "until_is": its event}"""
-    event = next((event for event, pattern in UNTIL.items() if re.match(pattern, text)), None)
-    return {"until": text, "until_is": event}
+    for event, pattern in UNTIL.items():
+        if re.match(pattern, text):
+            return {"until": text, "until_is": event}
+    raise SystemExit(f"\"until {text}\": labels.UNTIL has no such event")
 
 
 def undone_by(text):

@@ -499,7 +499,9 @@ struct ferry_trace_event {
  *               the call ends is gone. "*name is the caller's until" names the functions of which one must end it.
  *             Errors: the common errors if the function returns a status, else none.
  *             Parameters listed after NULL, and errors that are listed, come in addition to these, except after
- *             "none".
+ *             "none". Under Ownership, "lasts until" names the functions of which one undoes the call. A function that
+ *             ends an object or undoes a call waits for work that uses the object, or takes a stream that comes after
+ *             that work, or says that the work continues or that no work may use the object.
  * Blocking    The first word of the label Blocking is the class of the function: what a call may wait for. Each class
  *             includes the waits of the classes before it:
  *             none: ferry's internal locks, for a short time. The call makes no driver call, except for queries of
@@ -519,7 +521,8 @@ struct ferry_trace_event {
  *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
  *             combination, also 0. An array has the stated number of elements or bytes. A number, NULL or a constant
  *             with a colon is a value with a meaning of its own, such as "-1: not known". The comments of fields begin
- *             alike; "1:" there means that the field is 0 or 1.
+ *             alike; "1:" there means that the field is 0 or 1. "only passed" and "only reported" begin the comment
+ *             of a constant that ferry does not report or does not take.
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
  *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
