@@ -289,7 +289,8 @@ def describe_value(name, text, kind, known):
 def describe_number(found, text, known, more="", is_option=False):
     """Adds the unit of a number, and the values with a meaning of their own, to what is known of a value.
 
-    `more`: other text about the values. `is_option`: 0 is the default. Constants, flags and reserved numbers of 32 bits have no unit.
+    `more`: other text about the values. `is_option`: 0 is the default. Constants, flags and reserved numbers of 32 bits
+    have no unit.
     """
     name = found["name"]
     bits = "64" if found.keys() & {"constants", "driver_constants", "is"} else "(?:32|64)"
