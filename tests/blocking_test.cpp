@@ -174,7 +174,7 @@ ferry_external_semaphore_desc semaphore_of_file() {
 
 // What the rows use. Their objects end with it.
 std::string some_file() {
-    static const temporary_file file(bytes(size));
+    static const temporary_file file{bytes(size)};
     return file.path();
 }
 

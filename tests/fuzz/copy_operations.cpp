@@ -320,9 +320,10 @@ void query_a_ticket(world &w) {
             w.expect(status || found.done, "a wait for any ticket returned one that is not done");
             timeout = FERRY_NO_TIMEOUT;
         }
+        const auto context = w.any_context(); // drawn once, because the number of waits depends on timing
         for (;;) {
             const std::int32_t status =
-                w.call(w.any_context(), [&] { return ferry_ticket_wait(held.ticket, timeout, nullptr); });
+                w.call(context, [&] { return ferry_ticket_wait(held.ticket, timeout, nullptr); });
             if (status != FERRY_ERROR_NOT_READY) return w.require(status);
         }
     };
