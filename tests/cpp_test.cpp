@@ -1564,6 +1564,7 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
     const ferry_error_info cut_off = {
         sizeof cut_off, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,    FERRY_FIELD_WIDTH, 0, 24, 36,
         nullptr,        FERRY_ITEM_NONE,      FERRY_NUMBERS_AT_MOST};
+    std::vector<float> nothing;
     const struct {
         status refused;
         std::string line;
@@ -1595,6 +1596,8 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
          "source.width: 72, past the end at 64 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 8 bytes: 9, limit 8"},
         {copy(gpu, texels, view_of(numbers).shaped(14, 4)),
          "destination.width: 64, past the end at 56 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 16, limit 14"},
+        {copy(gpu, floats, nothing),
+         "destination.width: 400, past the end at 0 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 100, limit 0"},
         // Rows and slices are counted as they are.
         {copy(gpu, image.sub(0, 8, 10, 4), image), "source.y: 12, past the end at 10 (FERRY_ERROR_OUT_OF_BOUNDS)"},
     };

@@ -146,7 +146,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
 #define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
-#define FERRY_KIND_PINNED 4 /* not implemented: `address` is host memory, and the program knows that it is pinned */
+#define FERRY_KIND_PINNED 4 /* not implemented (_UNSUPPORTED): `address` is host memory, known to be pinned */
 #define FERRY_KIND_FILE 5   /* `file` is an open file, and `address` is the offset of a byte in it: see ferry_file.h */
 
 /* For kind DEVICE ferry queries the driver. For kind ARRAY it is the device on which the instance made the array; for
@@ -165,8 +165,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
  * device        Not read for ANY and HOST. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
  *               the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
  *               device of any other array is not checked, because the driver does not report it.
- * file          Of ferry_file_open. Must be NULL for all kinds but FILE. Kind PINNED is FERRY_ERROR_UNSUPPORTED in this
- *               version.
+ * file          Of ferry_file_open; NULL for all kinds but FILE.
  * array         Block-compressed arrays count rows and bytes in blocks of 4 x 4 texels. A planar array takes no copy
  *               (the driver's -1001); its planes do.
  *
@@ -861,8 +860,8 @@ typedef struct ferry_ticket_info {
     uint64_t bytes_done;  /* bytes that have arrived. Before the end, only single staged copies have a number */
     uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
-    uint64_t file_offset; /* bytes before the first that was not transferred, if status is FERRY_ERROR_FILE; else 0 */
-    int32_t file_error;   /* number of the system's error, or FERRY_FILE_ENDED, if status is FERRY_ERROR_FILE; else 0 */
+    uint64_t file_offset; /* bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE */
+    int32_t file_error;   /* number of the system's error. FERRY_FILE_ENDED: no byte is there; 0: no error of a file */
     int32_t reserved;     /* 0 */
 } ferry_ticket_info;
 

@@ -498,8 +498,8 @@ constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t li
     info.limit = limit;
     info.value = value;
     info.numbers = limit == 0 && value == 0            ? FERRY_NUMBERS_NONE
+                   : code == FERRY_ERROR_OUT_OF_BOUNDS ? FERRY_NUMBERS_END // also of an empty view, whose limit is 0
                    : limit == 0                        ? FERRY_NUMBERS_VALUE
-                   : code == FERRY_ERROR_OUT_OF_BOUNDS ? FERRY_NUMBERS_END
                    : code == FERRY_ERROR_ARRAY_FORMAT  ? FERRY_NUMBERS_ELEMENT
                    : value < limit                     ? FERRY_NUMBERS_AT_LEAST
                                                        : FERRY_NUMBERS_AT_MOST;

@@ -284,18 +284,18 @@ const char *name_of(std::uint64_t number, number_form form) noexcept {
 }
 
 struct number_text {
-    char text[32];
+    const char *text; // a name, or the digits
+    char digits[24];
 
-    number_text(std::uint64_t number, number_form form) noexcept {
-        if (const char *const name = name_of(number, form)) {
-            std::snprintf(text, sizeof text, "%s", name);
-            return;
-        }
+    number_text(std::uint64_t number, number_form form) noexcept : text(name_of(number, form)) {
+        if (text) return;
+        text = digits;
         const bool is_hex = form == as_bits || form == as_address || form == as_copy_flag;
         const bool is_unsigned = form == as_number || form == as_field;
         const char *const format = is_hex ? "%#" PRIx64 : is_unsigned ? "%" PRIu64 : "%" PRId64;
-        std::snprintf(text, sizeof text, format, number);
+        std::snprintf(digits, sizeof digits, format, number);
     }
+    number_text(const number_text &) = delete;
 };
 
 // The form of the numbers of a field. Sizes, versions and indices share fields with addresses.
