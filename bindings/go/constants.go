@@ -11,8 +11,8 @@ const (
 	KindHost   Kind = 1 // `address` is host memory, pageable or pinned
 	KindDevice Kind = 2 // `address` is device (or managed) memory on `device`
 	KindArray  Kind = 3 // `array` is a CUDA array on `device`
-	KindPinned Kind = 4 // not implemented: `address` is host memory, and the program knows that it is pinned
-	KindFile   Kind = 5 // not implemented: `file` is an open file, and `address` is the offset of a byte in it
+	KindPinned Kind = 4 // not implemented (_UNSUPPORTED): `address` is host memory, known to be pinned
+	KindFile   Kind = 5 // `file` is an open file, and `address` is the offset of a byte in it: see ferry_file.h
 )
 
 // FERRY_DEVICE_*
@@ -161,6 +161,7 @@ const (
 	ErrorDataLost         Status = -36 // the driver reports peer access, but the probe lost data
 	ErrorNotReady         Status = -37 // the time-out of a wait is over, and the work has not ended
 	ErrorWouldBlock       Status = -38 // FERRY_COPY_NO_WAIT: the call would wait, and has done nothing
+	ErrorFile             Status = -39 // the system could not open, read or write the file, or the file has ended
 )
 
 // FERRY_STATUS_DRIVER_BASE
@@ -259,6 +260,7 @@ const (
 	ObstacleWaits             Obstacle = 21 // FERRY_COPY_NO_WAIT: the call would wait for work of a stream
 	ObstacleNotPrepared       Obstacle = 22 // the same: for first-use work (see ferry_staging_prepare)
 	ObstacleBusy              Obstacle = 23 // the same: until other copies have completed; try again later
+	ObstacleFile              Obstacle = 24 // an end is a file, which only staging serves
 )
 
 // Reason is one of the constants FERRY_REASON_*.
@@ -406,6 +408,7 @@ const (
 	FieldNode            Field = 85
 	FieldExecutable      Field = 86
 	FieldResult          Field = 87 // a parameter in which the call stores or fills something
+	FieldPath            Field = 88
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -454,6 +457,7 @@ const (
 	NumbersNotHere   Numbers = 25 // value has the flag limit, which other calls accept, but this call rejects
 	NumbersShift     Numbers = 26 // value is an address whose distance to the prepared address is no multiple of limit
 	NumbersPrepared  Numbers = 27 // value and limit, the prepared address, are memory of different kinds
+	NumbersSystem    Numbers = 28 // value: the system's error number, or FERRY_FILE_ENDED; limit: an offset in a file
 )
 
 // FERRY_DEFAULT_STREAM_*
@@ -491,6 +495,7 @@ const (
 	MemoryDevice   MemoryKind = 2
 	MemoryManaged  MemoryKind = 3
 	MemoryArray    MemoryKind = 4 // in ferry_explanation only
+	MemoryFile     MemoryKind = 5 // in ferry_explanation only
 )
 
 // CopyOverlap is one of the constants FERRY_COPY_OVERLAP_*.
@@ -684,6 +689,22 @@ const (
 	SemaphoreD3d11KeyedMutexKMT SemaphoreType = 8
 	SemaphoreTimelineFD         SemaphoreType = 9  // a timeline semaphore of Vulkan on Linux: a file descriptor
 	SemaphoreTimelineWin32      SemaphoreType = 10 // the same on Windows: an NT handle, or a name
+)
+
+// FileFlags is any combination of the constants FERRY_FILE_*.
+type FileFlags uint32
+
+// FERRY_FILE_*
+const (
+	FileRead     FileFlags = 1 // the file can be the source of a copy
+	FileWrite    FileFlags = 2 // the file can be the destination of a copy
+	FileCreate   FileFlags = 4 // ferry_file_open makes the file if it does not exist. Needs WRITE
+	FileTruncate FileFlags = 8 // ferry_file_open removes all bytes of the file. Needs WRITE
+)
+
+// FERRY_FILE_ENDED
+const (
+	FileEnded = -1
 )
 
 // FERRY_IPC_HANDLE_SIZE

@@ -249,6 +249,8 @@ type TicketInfo struct {
 	BytesDone  uint64 // bytes that have arrived. Before the end, only single staged copies have a number
 	BytesTotal uint64 // of the copy, the batch or the fill. 0: a prepared batch or a stream
 	Tag        uint64 // ferry_copy_options.tag; 0: a stream
+	FileOffset uint64 // bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE
+	FileError  int    // number of the system's error. FERRY_FILE_ENDED: no byte is there; 0: no error of a file
 }
 
 func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
@@ -259,6 +261,8 @@ func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
 		BytesDone:  uint64(c.bytes_done),
 		BytesTotal: uint64(c.bytes_total),
 		Tag:        uint64(c.tag),
+		FileOffset: uint64(c.file_offset),
+		FileError:  int(c.file_error),
 	}
 }
 
