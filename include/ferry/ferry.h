@@ -239,13 +239,12 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * Blocking:      stream. The call returns when the copy is complete.
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
  *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED for
- *                kind PINNED, for a file if the other end is no memory of a device, and from one 2D layer or face to
- *                another of the same array, which the driver gets wrong; _ROUTE if the forced route cannot make the
- *                copy; _HANDLE and _FILE for files (see ferry_file.h). If ferry splits a copy because its host memory
- *                was registered in pieces, and the driver refuses one part, the parts before it were copied.
- *                Errors in the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for
- *                routes that cannot be forced. The driver's own errors may also report earlier asynchronous work that
- *                failed.
+ *                kind PINNED, and from one 2D layer or face to another of the same array, which the driver gets wrong;
+ *                _ROUTE if the forced route cannot make the copy; for files see ferry_file.h. If ferry splits a copy
+ *                because its host memory was registered in pieces, and the driver refuses one part, the parts before
+ *                it were copied.
+ *                In the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for routes
+ *                that cannot be forced. The driver's own errors may also report earlier asynchronous work that failed.
  */
 FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
                              ferry_error_info *error);

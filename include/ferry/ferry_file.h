@@ -19,19 +19,21 @@ extern "C" {
  * Files
  *
  * One end of ferry_copy and ferry_copy_async may be a file if the other end is device memory or an array of the device
- * of the copy. ferry's threads read the file into the slots of the staging buffer or write them to the file, as they do
- * with pageable memory (docs/staging.md). Their calls are pread and pwrite. No SIGBUS can occur, and no page of the
- * program is mapped.
+ * of the copy. ferry's threads read the file into the slots of the staging buffer or write the slots to the file, as they
+ * do with pageable memory (docs/staging.md). The file is not mapped, so that no failure of the file is a signal.
  *
- * A copy that reads past the end of the file is refused. Later failures, such as a file that is truncated while it is
+ * A copy that reads past the end of the file is refused. Later failures, such as a file that becomes shorter while it is
  * read, end the copy with FERRY_ERROR_FILE. The stream goes on: kernels behind an asynchronous copy may see bytes that
- * were not read. The ticket, which asynchronous copies require, has the status, the offset and the system's error
- * number. A copy that fails may have written a part of its destination. bytes_done then counts all bytes that a thread
- * has finished with.
+ * were not read. Asynchronous copies therefore require a ticket (else FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_TICKET).
+ * It has the status, the offset and the system's error number. A copy that fails may have written a part of its
+ * destination, and bytes_done then counts all bytes that a thread has finished with.
  *
  * The sources of pieces may be offsets in one file: ferry_piece_list.source_file. ferry_copy_pieces and
  * ferry_copy_pieces_async then copy, for example, all tensors of a model in one call. Their destinations are device
  * memory of the device of the copy. Pieces that are next to each other in the file are read by one call of the system.
+ *
+ * A copy between a file and host memory or another file is refused with FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_KIND), and
+ * a file that is not open for the access with FERRY_ERROR_HANDLE (FERRY_FIELD_FILE).
  *
  * Files are read and written in the order of the stream. Graphs, batches of descriptors, prepared batches and fills
  * take no files (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).
