@@ -239,6 +239,36 @@ TEST_F(files, random_boxes_arrive_in_both_directions) {
     }
 }
 
+TEST_F(files, copies_without_a_kernel_arrive_in_both_directions) {
+    if (!raw().cuStreamBatchMemOp) GTEST_SKIP() << "this driver has no stream memory operations";
+    ferry_copy_options options = {};
+    options.struct_size = sizeof options;
+    options.flags = FERRY_COPY_NO_KERNELS;
+    const bytes data = random_bytes(2'000'000, 16);
+    const temporary_file file(data), other(bytes(1));
+    const file_owner from = open(file), to = open(other, FERRY_FILE_WRITE);
+    test_place image(place_kind::array_2d, {.width = 400, .height = 100, .element_size = 4});
+    const device_memory memory(data.size());
+    ferry_error_info error = new_error();
+    for (const bool is_box : {false, true}) {
+        const ferry_place end = is_box ? image.describe(statement::stated) : on_device(memory);
+        const std::uint64_t width = is_box ? 400 : data.size(), height = is_box ? 100 : 1;
+        const ferry_copy_desc read = {end, in_file(from, is_box ? 7 : 0, is_box ? 411 : 0), width, height, 1, {}},
+                              write = {in_file(to, 0), end, width, height, 1, {}};
+        ASSERT_OK(ferry_copy(basic.get(), &read, &options, &error)) << describe(error);
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(ferry_copy_async(basic.get(), &write, &options, stream, &ticket, &error)) << describe(error);
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        bytes expected = data;
+        if (is_box)
+            for (std::size_t row = 0; row < height; ++row)
+                std::copy_n(data.begin() + static_cast<std::ptrdiff_t>(7 + row * 411), width,
+                            expected.begin() + static_cast<std::ptrdiff_t>(row * width));
+        EXPECT_EQ(expected, other.read());
+    }
+}
+
 TEST_F(files, a_written_file_grows) {
     const bytes data = random_bytes(2'000'000, 4);
     const device_memory from(data.size());
