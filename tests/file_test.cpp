@@ -379,9 +379,9 @@ TEST_F(files, pieces_of_a_file_name_what_is_wrong) {
         EXPECT_EQ(error.item, has_index ? FERRY_ITEM_PIECE : FERRY_ITEM_NONE) << describe(error);
         EXPECT_EQ(error.index, has_index ? 1u : 0u) << describe(error);
     };
-    refuse(reads, {memory, 991, 10}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    refuse(reads, {memory, 991, 10}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
     EXPECT_EQ(error.limit, 1000u);
-    refuse(reads, {memory, UINT64_MAX, 2}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    refuse(reads, {memory, UINT64_MAX, 2}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
     refuse(reads, {0, 0, 10}, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     refuse(reads, {reinterpret_cast<std::uintptr_t>(here.data()), 0, 10}, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION,
            FERRY_FIELD_ADDRESS);
@@ -695,17 +695,17 @@ TEST_F(files, a_copy_that_a_file_cannot_serve_is_refused_with_its_field) {
         return error;
     };
     const ferry_error_info past = expect({on_device(memory), in_file(reads, 9'000), 1'001, 1, 1, {}},
-                                         FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+                                         FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
     EXPECT_EQ(past.value, 10'001u);
     EXPECT_EQ(past.limit, 10'000u);
     expect({on_device(memory), in_file(reads, 0, 1'000), 1'000, 11, 1, {}}, FERRY_ERROR_OUT_OF_BOUNDS,
-           FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+           FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
     expect({on_device(memory), in_file(writes, 0), 10, 1, 1, {}}, FERRY_ERROR_HANDLE, FERRY_SIDE_SOURCE,
            FERRY_FIELD_FILE);
     expect({in_file(reads, 0), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_HANDLE, FERRY_SIDE_DESTINATION,
            FERRY_FIELD_FILE);
     expect({in_file(writes, INT64_MAX - 5), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_OUT_OF_BOUNDS,
-           FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+           FERRY_SIDE_DESTINATION, FERRY_FIELD_OFFSET);
     expect({in_file(writes, 0), in_file(reads, 0), 10, 1, 1, {}}, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION,
            FERRY_FIELD_KIND);
     expect({host, in_file(reads, 0), 10, 1, 1, {}}, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);

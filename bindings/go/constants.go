@@ -409,6 +409,7 @@ const (
 	FieldExecutable      Field = 86
 	FieldResult          Field = 87 // a parameter in which the call stores or fills something
 	FieldPath            Field = 88
+	FieldOffset          Field = 89 // `address` of a place in a file, or a source of pieces in a file
 )
 
 // Item is one of the constants FERRY_ITEM_*.

@@ -1615,6 +1615,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_EXECUTABLE 86
 #define FERRY_FIELD_RESULT 87 /* a parameter in which the call stores or fills something */
 #define FERRY_FIELD_PATH 88
+#define FERRY_FIELD_OFFSET 89 /* `address` of a place in a file, or a source of pieces in a file */
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1665,7 +1666,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * OUT_OF_BOUNDS       of an array, field X, Y or Z, value: one past the last byte, row or slice of the box; limit: the
  *                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
  *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
- *                     the two are the beginnings. The side is that of the copy; calls other than copies and fills
+ *                     the two are the beginnings. Of a file, field OFFSET, value: the offset one past the last byte;
+ *                     limit: the size of the file. The side is that of the copy; calls other than copies and fills
  *                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
  *                     of ferry_external_memory_get_address and ferry_external_memory_create_array count from the
  *                     memory's beginning, or from the offset given. A piece of an updatable batch has no numbers

@@ -210,8 +210,9 @@ constexpr field_text fields[] = {
     {"executable", as_address},
     {"result", as_address},
     {"path", as_address},
+    {"offset", as_number},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_PATH + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_OFFSET + 1);
 
 // How value and limit are printed: the words between them, and the form of the limit if it is not the field's.
 struct relation {

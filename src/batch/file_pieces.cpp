@@ -116,7 +116,7 @@ error file_pieces::check_one(const ferry_piece &piece, std::uint64_t file_size) 
         return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_PIECES, FERRY_FIELD_SIZE, numbers::at_most,
                       UINT64_MAX - piece.destination + 1, piece.size);
     if (piece.size > file_size || piece.source > file_size - piece.size)
-        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS, numbers::end, file_size,
+        return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET, numbers::end, file_size,
                       piece.source + piece.size);
     return add_device_memory(piece);
 }

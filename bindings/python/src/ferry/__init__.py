@@ -15,6 +15,7 @@ from typing import Any
 
 from . import native
 from .errors import ArgumentError, ClosedError, Error
+from .files import File
 from .instance import Batch, Device, Explanation, Instance, Prepared
 from .memory import DeviceArray, PinnedArray
 from .native import CopyFlags, Priority, Route, SourceOrder, Status
@@ -26,7 +27,7 @@ from .views import HOST, UNKNOWN, View, memory, register, view
 __version__ = native.VERSION
 
 __all__ = ["ArgumentError", "Batch", "ClosedError", "CopyFlags", "CopyOptions", "Device", "DeviceArray", "Error",
-           "Event", "Explanation", "HOST", "Instance", "LEGACY", "PER_THREAD", "PinnedArray", "Prepared", "Priority",
+           "Event", "Explanation", "File", "HOST", "Instance", "LEGACY", "PER_THREAD", "PinnedArray", "Prepared", "Priority",
            "Route", "SourceOrder", "Status", "Stream", "Ticket", "UNKNOWN", "View", "memory", "native", "open",
            "register", "view"]
 

@@ -63,6 +63,9 @@ class Part(Handle):
         if not opened.is_ours:
             return
         end, details = getattr(opened.library, self.end), new_error_info()
+        if self.end == "ferry_file_close":  # cannot fail
+            end(self)
+            return
         arguments = (self,) if self.end == "ferry_prepared_destroy" else (opened, self)
         status = end(*arguments, byref(details))
         if status:

@@ -17,6 +17,7 @@ from typing import Any
 from . import library as libraries
 from . import native
 from .errors import ArgumentError, ClosedError, Error, Held, failed, let_go, may_have_enqueued, new_error_info
+from .files import File
 from .handles import Opened, Owner, Part, int32, part, uint32, whole
 from .memory import DeviceArray, PinnedArray
 from .options import CopyOptions, address_of
@@ -501,6 +502,11 @@ class Instance(Owner):
     def stream(self, device: int = 0, priority: int = 0, blocking: bool = False) -> Stream:
         """A new stream. `blocking`: it synchronises with the legacy default stream."""
         return Stream(self, device, priority, blocking)
+
+    def file(self, file: Any, mode: str = "r") -> File:
+        """Opens a file to copy from and to arrays on a device: a path with a mode 'r', 'r+', 'w' or 'w+' as for open(),
+        or a file object or descriptor, which stays the caller's and has its own access."""
+        return File(self, file, mode)
 
     def event(self, device: int = 0, timing: bool = True, blocking_sync: bool = False) -> Event:
         """A new event. `blocking_sync`: waiting for it sleeps instead of spinning."""

@@ -137,6 +137,15 @@ def boxes(source: View, destination: View) -> list[Box]:
     return _boxes(source, destination)
 
 
+def boxes_between(source: View, destination: View) -> list[Box]:
+    """The boxes of a copy between places that cannot share bytes, such as a file and memory."""
+    source, destination = same_shape(source, destination)
+    if not source.nbytes:
+        return []
+    _check_addresses(source, "source")
+    return _boxes(source, destination)
+
+
 def boxes_of_fill(destination: View) -> list[Box]:
     """Boxes whose destinations are the destinations of a fill."""
     source, destination = same_shape(destination, destination)
