@@ -2,12 +2,14 @@
 #include <functional>
 
 #include "faults/trial.h"
+#include "ferry/ferry_file.h"
 #include "submit/instance.h"
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/piece_lists.h"
 #include "support/program_threads.h"
 #include "support/raw_objects.h"
+#include "support/temporary_file.h"
 
 namespace ferry::test {
 namespace {
@@ -256,6 +258,56 @@ void tickets(trial &t) {
     }
     finish(t, ticket_for(device, other, by_kernel), other);
     t.wait_and_compare(t.stream);
+}
+
+// The file has the bytes of `model`.
+void files(trial &t) {
+    t.open();
+    cut_small(t);
+    test_place model(place_kind::pageable, staged_line), device(place_kind::device, staged_line);
+    model.fill(1), device.fill(2);
+    const temporary_file contents(model.picture()), copied(bytes(1));
+    ferry_file *source = nullptr, *destination = nullptr;
+    ferry_file_options writes = {};
+    writes.struct_size = sizeof writes;
+    writes.flags = FERRY_FILE_WRITE;
+    const std::string from = contents.path(), to = copied.path();
+    MAKE(t, source, ferry_file_open, t.ferry, from.c_str(), nullptr, &source);
+    MAKE(t, destination, ferry_file_open, t.ferry, to.c_str(), &writes, &destination);
+    if (source && destination) {
+        ferry_place in_source, in_destination;
+        const std::uint64_t lead = staged_line.lead;
+        ferry_place_file(&in_source, source, lead);
+        ferry_place_file(&in_destination, destination, 0);
+        const ferry_place memory = device.describe(statement::stated);
+        const ferry_copy_desc read = describe_copy(in_source, memory, 180'000),
+                              write = describe_copy(memory, in_destination, 180'000);
+        t.expect_copy(CALL(t, ferry_copy, t.ferry, &read, nullptr), model, {}, device, {}, 180'000);
+        t.wait_and_compare(t.stream);
+        ferry_ticket *ticket = nullptr;
+        t.expect_copy(MAKE(t, ticket, ferry_copy_async, t.ferry, &read, nullptr, t.stream, &ticket), model, {}, device,
+                      {}, 180'000);
+        finish(t, ticket, device);
+        t.wait_and_compare(t.stream);
+        const std::uint64_t end = memory.address + 190'000;
+        const ferry_piece pieces[] = {
+            {memory.address, lead, 1000}, {memory.address + 5000, lead + 5000, 100'000}, {end, 0, 0}};
+        ferry_piece_list list;
+        ferry_piece_list_set(&list, pieces, std::size(pieces));
+        list.source_file = source;
+        const bool have_pieces = CALL(t, ferry_copy_pieces, t.ferry, &list, nullptr);
+        t.expect_copy(have_pieces, model, {}, device, {}, 1000);
+        t.expect_copy(have_pieces, model, {5000}, device, {5000}, 100'000);
+        t.wait_and_compare(t.stream);
+        if (CALL(t, ferry_copy, t.ferry, &write, nullptr)) {
+            const bytes written = copied.read();
+            if (written.size() != 180'000 ||
+                !std::equal(written.begin(), written.end(), device.picture().begin() + lead))
+                t.add(finding::wrong_bytes, "a copy into a file was reported before its bytes were there");
+        }
+    }
+    if (source) ferry_file_close(source);
+    if (destination) ferry_file_close(destination);
 }
 
 void staged_by_a_pool(trial &t, bool (*is_full)(int nth)) {
@@ -1138,6 +1190,7 @@ const std::vector<scenario> copy_scenarios = {
     {"staged without kernels", staged_without_kernels},
     {"staged as the plan says", staged_as_the_plan_says},
     {"staged many", staged_many},
+    {"files", files},
     {"tickets", tickets},
     {"staged by threads of the program", staged_by_threads_of_the_program},
     {"staged by a pool that runs work itself", staged_by_a_pool_that_runs_work_itself},
