@@ -16,6 +16,8 @@ const operation operations[] = {
     {"stream waiting for a ticket", 4, make_a_stream_wait_for_a_ticket},
     {"fill on a stream", 6, fill_on_a_stream},
     {"synchronous fill", 3, fill_at_once},
+    {"file read on a stream", 3, read_a_file_on_a_stream},
+    {"file written", 2, write_a_file},
     {"write by a host function", 6, write_by_a_host_function},
     {"write by the program", 4, write_by_the_program},
     {"held stream", 6, hold_a_stream},
