@@ -767,6 +767,7 @@ TEST_F(files, an_explanation_names_the_file_and_the_staged_route) {
     EXPECT_EQ(found.reason, FERRY_REASON_ONLY);
     EXPECT_EQ(found.source_memory, FERRY_MEMORY_FILE);
     EXPECT_EQ(found.kernel_obstacle, FERRY_OBSTACLE_FILE);
+    EXPECT_NE(describe(found).find(", file to device 0, "), std::string::npos) << describe(found);
 }
 
 TEST_F(files, an_instance_that_stages_with_the_programs_threads_opens_no_file) {

@@ -17,9 +17,9 @@ struct end_name {
 };
 
 end_name name_of(std::int32_t memory, std::int32_t device) noexcept {
-    constexpr const char *names[] = {"pageable", "pinned", "device", "managed", "array"};
+    constexpr const char *names[] = {"pageable", "pinned", "device", "managed", "array", "file"};
     end_name name;
-    const char *word = memory >= 0 && memory <= FERRY_MEMORY_ARRAY ? names[memory] : "?";
+    const char *word = memory >= 0 && memory <= FERRY_MEMORY_FILE ? names[memory] : "?";
     if (memory == FERRY_MEMORY_ARRAY)
         std::snprintf(name.text, sizeof name.text, "array on device %d", device);
     else if (memory == FERRY_MEMORY_DEVICE)
