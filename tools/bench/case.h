@@ -137,6 +137,7 @@ struct session {
     bool is_quick;
     bench::progress &progress;
     const row_listener &measured; // called for each row that is added to a result
+    std::string folder = {};      // for files
 
     // Returns the result with its rows connected to `measured`.
     case_result begin(case_result result) const {
@@ -190,6 +191,7 @@ extern const bench_case pageable_cold_case;
 extern const bench_case pageable_loops_case;
 extern const bench_case pageable_pieces_case;
 extern const bench_case pageable_devices_case;
+extern const bench_case file_case;
 
 // Runs the second process of ipc-open, which communicates with the first process through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

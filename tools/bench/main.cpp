@@ -46,7 +46,8 @@ constexpr const bench_case *cases[] = {&linear_case,
                                        &pageable_cold_case,
                                        &pageable_loops_case,
                                        &pageable_pieces_case,
-                                       &pageable_devices_case};
+                                       &pageable_devices_case,
+                                       &file_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
@@ -58,6 +59,7 @@ struct options {
     int device = 0;
     int importer_socket = -1; // set in a second process
     std::int32_t driver = FERRY_DRIVER_AUTO;
+    std::string folder = std::filesystem::temp_directory_path().string();
 
     bool wants(const bench_case &which) const {
         return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
@@ -115,6 +117,9 @@ void declare(CLI::App &app, options &options) {
                        "https://ui.perfetto.dev. Each call then takes some microseconds longer. All cases make a large "
                        "file: choose with --case and --quick")
             ->type_name("FILE");
+    app.add_option("--folder", options.folder, "The folder in which the case file makes its files")
+        ->check(CLI::ExistingDirectory)
+        ->type_name("FOLDER");
     app.add_option("--device", options.device, "Device number")->check(CLI::NonNegativeNumber);
     app.add_option("--driver", options.driver,
                    "The driver to run on; auto takes the software driver if there is no GPU")
@@ -166,7 +171,7 @@ bool measure(const options &options, results_file &results, std::ostream &out) {
         results.add(label_columns, row);
         trace_row(joined(row.labels));
     };
-    session session = {environment, workspace, ceilings, options.is_quick, progress, measured};
+    session session = {environment, workspace, ceilings, options.is_quick, progress, measured, options.folder};
     for (const bench_case *each : cases) {
         if (!options.wants(*each)) continue;
         results.begin_case(*each);

@@ -1,0 +1,397 @@
+// file: ranges, pieces and rows of files to the device and back, beside what a loader makes of threads and pinned memory.
+#include "case.h"
+
+#if !defined(_WIN32)
+#include <algorithm>
+#include <cerrno>
+#include <condition_variable>
+#include <cstring>
+#include <mutex>
+#include <random>
+#include <thread>
+
+#include <fcntl.h>
+#include <sys/statfs.h>
+#include <unistd.h>
+
+#include "ferry/ferry_file.h"
+#include "progress.h"
+#include "units.h"
+#endif
+
+namespace bench {
+
+namespace of_file {
+namespace {
+
+#if defined(_WIN32)
+case_result run_file(session &) { return skipped("the raw side needs pread"); }
+#else
+
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
+constexpr unsigned loader_threads = 16;
+constexpr std::size_t chunk = 4 * MiB; // of a thread of the loader
+
+[[noreturn]] void fail_with_errno(const std::string &what) { fail(what + ": " + std::strerror(errno)); }
+
+// A file of random bytes, or an empty file that copies write. Its name is removed immediately, so it ends with its descriptor.
+class bench_file {
+public:
+    bench_file(const std::string &folder, const std::byte *data, std::size_t size) : size(size) {
+        std::string path = folder + "/ferry-bench-XXXXXX";
+        descriptor = mkstemp(path.data());
+        if (descriptor < 0) fail_with_errno("cannot make a file in " + folder + " (see --folder)");
+        unlink(path.c_str());
+        for (std::size_t done = 0; done < size;) {
+            const ssize_t written = pwrite(descriptor, data + done, size - done, static_cast<off_t>(done));
+            if (written <= 0) fail_with_errno("cannot write " + size_text(size) + " to " + folder);
+            done += static_cast<std::size_t>(written);
+        }
+    }
+    ~bench_file() { close(descriptor); }
+    bench_file(const bench_file &) = delete;
+
+    // Removes the file from the page cache. The file systems of a RAM disk ignore this.
+    void evict() const {
+        if (fsync(descriptor) != 0 || posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0)
+            fail_with_errno("cannot remove a file from the page cache");
+    }
+
+    const std::size_t size;
+    int descriptor;
+};
+
+// The contiguous parts that a copy reads, in their order on the device.
+struct part {
+    std::size_t offset, size;
+};
+struct plan {
+    std::vector<part> parts;
+    std::size_t bytes = 0;
+
+    void add(std::size_t offset, std::size_t size) {
+        parts.push_back({offset, size});
+        bytes += size;
+    }
+};
+
+// What loaders build: threads that call pread into pinned memory and start copies on streams of their own.
+class loader {
+public:
+    explicit loader(const environment &environment) : environment_(environment) {
+        for (unsigned i = 0; i < loader_threads; ++i)
+            threads_.emplace_back([this, i] { work(i); });
+    }
+    ~loader() {
+        {
+            const std::lock_guard lock(mutex_);
+            ends_ = true;
+        }
+        begun_.notify_all();
+        for (std::thread &one : threads_)
+            one.join();
+    }
+    loader(const loader &) = delete;
+
+    // Returns when all bytes are on the device, or in the file.
+    void run(int descriptor, const std::vector<part> &units, CUdeviceptr device, bool reads) {
+        std::unique_lock lock(mutex_);
+        descriptor_ = descriptor, units_ = &units, device_ = device, reads_ = reads;
+        at_work_ = loader_threads;
+        ++round_;
+        begun_.notify_all();
+        ended_.wait(lock, [&] { return at_work_ == 0; });
+    }
+
+private:
+    void work(unsigned number) {
+        const current_context current(environment_.cu, environment_.context.handle);
+        const owned<CUstream> stream = make_stream(environment_);
+        const owned<void *> memory = allocate_pinned(environment_, chunk);
+        for (unsigned done = 0;;) {
+            {
+                std::unique_lock lock(mutex_);
+                begun_.wait(lock, [&] { return ends_ || round_ != done; });
+                if (ends_) return;
+                done = round_;
+            }
+            std::size_t place = 0;
+            for (std::size_t i = 0; i < units_->size(); place += (*units_)[i++].size)
+                if (i % loader_threads == number)
+                    move((*units_)[i], place, static_cast<std::byte *>(memory.get()), stream.get());
+            const std::lock_guard lock(mutex_);
+            if (--at_work_ == 0) ended_.notify_one();
+        }
+    }
+    void move(const part &unit, std::size_t place, std::byte *memory, CUstream stream) const {
+        const auto offset = static_cast<off_t>(unit.offset);
+        if (reads_) {
+            if (pread(descriptor_, memory, unit.size, offset) != static_cast<ssize_t>(unit.size))
+                fail_with_errno("pread");
+            check(environment_.cu.cuMemcpyHtoDAsync(device_ + place, memory, unit.size, stream), "cuMemcpyHtoDAsync");
+        } else {
+            check(environment_.cu.cuMemcpyDtoHAsync(memory, device_ + place, unit.size, stream), "cuMemcpyDtoHAsync");
+        }
+        check(environment_.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+        if (!reads_ && pwrite(descriptor_, memory, unit.size, offset) != static_cast<ssize_t>(unit.size))
+            fail_with_errno("pwrite");
+    }
+
+    const environment &environment_;
+    std::mutex mutex_;
+    std::condition_variable begun_, ended_;
+    unsigned round_ = 0, at_work_ = 0;
+    bool ends_ = false;
+    int descriptor_ = -1;
+    const std::vector<part> *units_ = nullptr;
+    CUdeviceptr device_ = 0;
+    bool reads_ = true;
+    std::vector<std::thread> threads_;
+};
+
+// Units of at most a chunk, so that all threads of the loader have work.
+std::vector<part> units_of(const plan &plan) {
+    std::vector<part> units;
+    for (const part &one : plan.parts)
+        for (std::size_t done = 0; done < one.size; done += chunk)
+            units.push_back({one.offset + done, std::min(chunk, one.size - done)});
+    return units;
+}
+
+struct targets {
+    std::optional<double> ratio = 1, of_staged = {};
+    std::optional<double> max_ns = {};
+};
+
+class file_rows {
+public:
+    file_rows(session &session, row_list &rows, std::size_t size)
+        : session_(session), environment_(session.environment), rows_(rows), size_(size), data_(size), back_(size),
+          device_(allocate_device(environment_, size)), loader_(environment_) {
+        std::mt19937_64 random(1);
+        for (std::size_t i = 0; i + sizeof(std::uint64_t) <= size; i += sizeof(std::uint64_t)) {
+            const std::uint64_t word = random();
+            std::memcpy(&data_[i], &word, sizeof word);
+        }
+    }
+
+    void read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
+              const targets &targets, bool is_cold = false);
+    void write(const std::string &where, const bench_file &file, const targets &targets);
+    const std::byte *data() const { return data_.data(); }
+
+private:
+    contender by_loader(const bench_file &file, const std::vector<part> &units, bool reads) {
+        return {"16 threads",
+                [this, &file, &units, reads] { loader_.run(file.descriptor, units, device_.get(), reads); }};
+    }
+    // ferry's own copy of as many bytes of pageable memory: the limit for a file in the page cache.
+    contender staged(std::size_t bytes) {
+        return {"pageable memory", [this, bytes] {
+                    check(ferry_copy_bytes(environment_.basic.get(), device_.get(),
+                                           reinterpret_cast<std::uintptr_t>(data_.data()), bytes, nullptr, nullptr),
+                          "ferry_copy_bytes", {});
+                }};
+    }
+    void verify(const plan &plan, const contender &one, const bench_file *written);
+    effort effort_of(bool is_cold) const {
+        if (session_.is_quick) return {2, 20, 0.02e9};
+        return is_cold ? effort{2, 3, 1e9} : effort{3, 100, 2e9};
+    }
+    void add(std::vector<std::string> labels, std::size_t bytes, std::span<const contender> all, const targets &targets,
+             bool is_cold);
+
+    session &session_;
+    const environment &environment_;
+    row_list &rows_;
+    const std::size_t size_;
+    std::vector<std::byte> data_, back_;
+    const owned<CUdeviceptr> device_;
+    loader loader_;
+};
+
+void file_rows::verify(const plan &plan, const contender &one, const bench_file *written) {
+    if (written) {
+        if (ftruncate(written->descriptor, 0) != 0) fail_with_errno("ftruncate");
+        one.run();
+        if (pread(written->descriptor, back_.data(), plan.bytes, 0) != static_cast<ssize_t>(plan.bytes) ||
+            std::memcmp(back_.data(), data_.data(), plan.bytes) != 0)
+            fail(std::string(one.name) + " has written wrong bytes to a file");
+        return;
+    }
+    check(environment_.cu.cuMemsetD8(device_.get(), 0, size_), "cuMemsetD8");
+    check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize"); // the loader's streams do not wait for it
+    one.run();
+    check(environment_.cu.cuMemcpyDtoH(back_.data(), device_.get(), plan.bytes), "cuMemcpyDtoH");
+    std::size_t place = 0;
+    for (const part &each : plan.parts) {
+        if (std::memcmp(&back_[place], &data_[each.offset], each.size) != 0)
+            fail(std::string(one.name) + " has copied wrong bytes of a file");
+        place += each.size;
+    }
+}
+
+void file_rows::add(std::vector<std::string> labels, std::size_t bytes, std::span<const contender> all,
+                    const targets &targets, bool is_cold) {
+    const std::vector<samples> taken = interleave(all, effort_of(is_cold));
+    row made = {.labels = std::move(labels),
+                .bytes = bytes,
+                .times = compare(taken[0], taken[1]),
+                .target = targets.max_ns ? std::nullopt : targets.ratio,
+                .max_ns = targets.max_ns,
+                .ceiling = ceiling_of(made.labels[1] == "write" ? "D2H" : "H2D", session_.ceilings)};
+    if (all.size() > 2) {
+        made.reference_ns = summarise(taken[2]);
+        made.of_link = link_share{compare(taken[2], taken[1]).ratio, targets.of_staged};
+    }
+    rows_.push_back(std::move(made));
+}
+
+void file_rows::read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
+                     const targets &targets, bool is_cold) {
+    session_.progress.show("file", where + ", " + what, plan.bytes);
+    const auto opened = [&] {
+        ferry_file *made = nullptr;
+        auto error = sized<ferry_error_info>();
+        check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, &made, &error),
+              "ferry_file_open_descriptor", error);
+        return owned<ferry_file *>(made, [](ferry_file *one) { ferry_file_close(one); });
+    }();
+    // One descriptor for a range or rows, and otherwise pieces.
+    const bool is_box = plan.parts.size() == 1 || what.find("rows") == 0;
+    ferry_place from, to;
+    ferry_copy_desc copy;
+    const std::size_t pitch = plan.parts.size() > 1 ? plan.parts[1].offset - plan.parts[0].offset : 0;
+    ferry_place_file_pitched(&from, opened.get(), plan.parts[0].offset, is_box ? pitch : 0, 0);
+    ferry_place_device(&to, environment_.device, device_.get());
+    ferry_copy_desc_set(&copy, &to, &from, plan.parts[0].size, plan.parts.size(), 1);
+    std::vector<ferry_piece> pieces;
+    std::size_t place = 0;
+    for (const part &each : plan.parts) {
+        pieces.push_back({device_.get() + place, each.offset, each.size});
+        place += each.size;
+    }
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces.data(), pieces.size());
+    list.source_file = opened.get();
+    const std::vector<part> units = units_of(plan);
+    contender all[] = {
+        by_loader(file, units, true),
+        {is_box ? "ferry_copy" : "ferry_copy_pieces",
+         [&, error = sized<ferry_error_info>()]() mutable {
+             if (is_box)
+                 check(ferry_copy(environment_.basic.get(), &copy, nullptr, &error), "ferry_copy", error);
+             else
+                 check(ferry_copy_pieces(environment_.basic.get(), &list, nullptr, &error), "ferry_copy_pieces", error);
+         }},
+        staged(plan.bytes)};
+    verify(plan, all[0], nullptr);
+    verify(plan, all[1], nullptr);
+    if (is_cold)
+        for (contender &one : all)
+            one.prepare = [&file] { file.evict(); };
+    add({where, "read", what, is_cold ? "cold" : "warm"}, plan.bytes, {all, is_cold ? 2u : 3u}, targets, is_cold);
+}
+
+void file_rows::write(const std::string &where, const bench_file &file, const targets &targets) {
+    session_.progress.show("file", where + ", written", size_);
+    plan whole;
+    whole.add(0, size_);
+    check(environment_.cu.cuMemcpyHtoD(device_.get(), data_.data(), size_), "cuMemcpyHtoD");
+    ferry_file *made = nullptr;
+    auto error = sized<ferry_error_info>();
+    check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, &made, &error),
+          "ferry_file_open_descriptor", error);
+    const owned<ferry_file *> opened(made, [](ferry_file *one) { ferry_file_close(one); });
+    ferry_place from, to;
+    ferry_copy_desc copy;
+    ferry_place_file(&to, opened.get(), 0);
+    ferry_place_device(&from, environment_.device, device_.get());
+    ferry_copy_desc_set(&copy, &to, &from, size_, 1, 1);
+    const std::vector<part> units = units_of(whole);
+    const contender all[] = {
+        by_loader(file, units, false),
+        {"ferry_copy",
+         [&] { check(ferry_copy(environment_.basic.get(), &copy, nullptr, &error), "ferry_copy", error); }}};
+    verify(whole, all[0], &file);
+    verify(whole, all[1], &file);
+    add({where, "write", "range", "warm"}, size_, all, targets, false);
+}
+
+// 4 GiB, or less if there is not enough memory.
+std::size_t size_of_file(const session &session) {
+    const ferry_device_info &info = session.environment.device_info;
+    if (session.is_quick || info.is_software) return info.is_software ? 16 * MiB : 256 * MiB;
+    std::size_t size = 4 * GiB;
+    while (size > info.total_memory / 4)
+        size /= 2;
+    return size;
+}
+
+// 300 tensors of a model, of 1 KiB to 64 MiB, with gaps of some bytes.
+plan tensors_of(std::size_t size) {
+    std::mt19937 random(2);
+    plan plan;
+    const std::size_t mean = size / 320;
+    for (std::size_t at = 0; plan.parts.size() < 300;) {
+        const std::size_t bytes = std::max<std::size_t>(mean / 16 * (random() % 32), KiB);
+        if (at + bytes > size) break;
+        plan.add(at, bytes);
+        at += bytes + random() % 64;
+    }
+    return plan;
+}
+
+// The first of eight shards of a matrix with rows of 64 KiB.
+plan shard_of(std::size_t size) {
+    plan plan;
+    for (std::size_t at = 0; at + 64 * KiB <= size; at += 64 * KiB)
+        plan.add(at, 8 * KiB);
+    return plan;
+}
+
+void add_folder(file_rows &rows, const std::string &where, const std::string &folder, std::size_t size, bool is_ram) {
+    plan range, small;
+    range.add(0, size);
+    small.add(0, std::min(size, MiB));
+    const bench_file file(folder, rows.data(), size), empty(folder, nullptr, 0);
+    rows.read(where, file, "range", range, {.ratio = 1, .of_staged = is_ram ? std::nullopt : std::optional(0.97)});
+    rows.read(where, file, "300 tensors", tensors_of(size),
+              {.ratio = 1, .of_staged = is_ram ? std::nullopt : std::optional(0.92)});
+    rows.read(where, file, "rows of 8 KiB of 64 KiB", shard_of(size), {.ratio = 1, .of_staged = 0.8});
+    rows.read(where, file, "range of 1 MiB", small, {.max_ns = 130e3});
+    rows.write(where, empty, {.ratio = 0.85});
+    if (!is_ram) rows.read(where, file, "range", range, {.ratio = 0.95}, true);
+}
+
+case_result run_file(session &session) {
+    const std::string folder = session.folder;
+    struct statfs found {};
+    if (statfs(folder.c_str(), &found) != 0) fail_with_errno(folder);
+    char kind[32];
+    std::snprintf(kind, sizeof kind, "%#lx", static_cast<unsigned long>(found.f_type));
+    case_result result = session.begin(
+        {.note = "raw: 16 threads that call pread into pinned memory and start copies, or pwrite after copies; ferry: "
+                 "ferry_copy,\nand ferry_copy_pieces for tensors; both until the bytes have arrived; of link: beside "
+                 "ferry's copy of as many bytes of\npageable memory; cold: fsync and posix_fadvise before each copy; "
+                 "folder: " +
+                 folder + ", file system of type " + kind,
+         .label_columns = {"folder", "copy", "what", "cache"},
+         .reference_column = "pageable"});
+    const std::size_t size = size_of_file(session);
+    file_rows rows(session, result.rows, size);
+    add_folder(rows, "folder", folder, size, false);
+    struct statfs memory {};
+    if (statfs("/dev/shm", &memory) == 0 && memory.f_bavail * static_cast<std::uint64_t>(memory.f_bsize) > 3 * size)
+        add_folder(rows, "/dev/shm", "/dev/shm", size, true);
+    return result;
+}
+#endif
+
+} // namespace
+} // namespace of_file
+
+const bench_case file_case = {"file", "files to the device and back, beside threads with pread and pinned memory",
+                              of_file::run_file};
+
+} // namespace bench
