@@ -22,9 +22,8 @@ file_failure transfer_all(std::uint64_t offset, const file_part *parts, std::siz
     constexpr std::uint64_t max_size = std::uint64_t{1} << 30;
     for (const file_part *part = parts; part != parts + count; ++part)
         for (std::uint64_t done = 0; done < part->size;) {
-            OVERLAPPED at = {};
-            at.Offset = static_cast<DWORD>(offset);
-            at.OffsetHigh = static_cast<DWORD>(offset >> 32);
+            // The union of the offset has a name in some headers.
+            OVERLAPPED at = {0, 0, {{static_cast<DWORD>(offset), static_cast<DWORD>(offset >> 32)}}, nullptr};
             DWORD moved = 0;
             if (!transfer(part->memory + done, static_cast<DWORD>(std::min(part->size - done, max_size)), &at,
                           &moved)) {
