@@ -677,7 +677,7 @@ TEST_F(files, create_and_truncate_do_what_they_say) {
     EXPECT_EQ(file.read().size(), 0u);
     const std::string path = file.path() + "-new";
     open(path, FERRY_FILE_READ | FERRY_FILE_WRITE | FERRY_FILE_CREATE);
-    EXPECT_TRUE(std::filesystem::remove(path));
+    EXPECT_TRUE(std::filesystem::remove(std::u8string(path.begin(), path.end())));
 }
 
 TEST_F(files, a_copy_that_a_file_cannot_serve_is_refused_with_its_field) {

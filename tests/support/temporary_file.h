@@ -15,8 +15,8 @@ class temporary_file {
 public:
     explicit temporary_file(const bytes &contents) {
         static int count = 0;
-        path_ = std::filesystem::temp_directory_path() /
-                ("ferry-\xc3\xbc-" + std::to_string(std::random_device{}()) + "-" + std::to_string(count++));
+        path_ = std::filesystem::temp_directory_path() / u8"ferry-\u00fc-";
+        path_ += std::to_string(std::random_device{}()) + "-" + std::to_string(count++);
         write(contents);
     }
     ~temporary_file() {
@@ -37,7 +37,11 @@ public:
         return all;
     }
     void resize(std::uint64_t size) const { std::filesystem::resize_file(path_, size); }
-    std::string path() const { return path_.string(); }
+    // In UTF-8.
+    std::string path() const {
+        const std::u8string text = path_.u8string();
+        return {text.begin(), text.end()};
+    }
 
 private:
     std::filesystem::path path_;
