@@ -78,7 +78,7 @@ how draw_options(world &w) {
                                         promises,
                                         promises | by_staging};
     const how drawn = w.random.one_in(3) ? w.random.of(demanding) : w.random.of(usual);
-    return with_any_tag(w.random, may_forbid_waits(w.random, w.random.one_in(4) ? drawn | check_overlap : drawn));
+    return with_any_tag(w.random, may_forbid_waits(w, w.random.one_in(4) ? drawn | check_overlap : drawn));
 }
 
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error, const copies &all, const how &options) {

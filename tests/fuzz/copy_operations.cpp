@@ -45,7 +45,7 @@ void add_options_of_streams(world &w, drawn_copy &drawn) {
         drawn.options |= w.random.of(guarantees);
         if (drawn.options.has(read_in_the_call)) w.wait_for(*drawn.source.in); // it may be read before earlier work
     }
-    drawn.options = may_forbid_waits(w.random, drawn.options);
+    drawn.options = may_forbid_waits(w, drawn.options);
 }
 
 // After the call has returned, checks what the options guarantee and what the caller has waited for according to the

@@ -31,7 +31,7 @@ bool went_well(world &w, std::int32_t status, const ferry_error_info &error, con
 void fill_on_a_stream(world &w) {
     buffer &to = any_fillable(w);
     drawn_fill drawn = draw_fill(w.random, to);
-    drawn.options = may_forbid_waits(w.random, drawn.options);
+    drawn.options = may_forbid_waits(w, drawn.options);
     const std::size_t lane = w.any_lane([&](const struct lane &one) { return is_filled_on(to, one); });
     const struct lane &on = w.lanes[lane];
     w.say(std::string("ferry_fill_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +

@@ -121,7 +121,10 @@ bool would_block(world &w, std::int32_t status, const ferry_error_info &error, c
     return true;
 }
 
-how may_forbid_waits(dice &random, const how &options) { return random.one_in(6) ? options | no_wait : options; }
+how may_forbid_waits(world &w, const how &options) {
+    const bool is_drawn = w.random.one_in(6);
+    return is_drawn && w.run.forbids_waits ? options | no_wait : options;
+}
 
 // Forced staging needs free slots where the options or the memory exclude kernels. Relays need streams.
 bool may_exceed_limits(const how &options) { return options.has(by_staging) || options.has(by_relay); }

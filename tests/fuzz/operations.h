@@ -87,7 +87,7 @@ bool is_forced(const how &options);
 // Whether the call was refused because it would have waited. It must have done nothing.
 bool would_block(world &w, std::int32_t status, const ferry_error_info &error, const how &options);
 // Adds NO_WAIT now and then.
-how may_forbid_waits(dice &random, const how &options);
+how may_forbid_waits(world &w, const how &options);
 // The program writes to the source again.
 void overwrite_source(const drawn_copy &drawn);
 // The buffers that are not among `taken`.

@@ -44,7 +44,8 @@ struct fuzz_run {
     instance_owner ferry, other;            // both on one driver; `other` uses the other level of checks
     instance_owner promising;               // as `other`, with `promises` for calls without options
     const ferry_ipc_handle *lent = nullptr;
-    bool prints = false; // prints each operation as it begins
+    bool prints = false;       // prints each operation as it begins
+    bool forbids_waits = true; // some options have NO_WAIT. Whether such a call is refused depends on timing
     std::atomic<bool> has_failed = false;
     // Copies that the trace has reported as failed. Every other run is traced.
     std::atomic<int> failed_in_trace = 0;
