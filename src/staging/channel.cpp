@@ -138,15 +138,15 @@ void fill(const staging_launch &launch, const staged_slot &slot) noexcept {
     if (!cut.box().file)
         fill_slot(cut, slot.chunk, begin_of(slot), streams_into_slots(launch));
     else if (!has_failed(launch))
-        note_failure(launch, fill_slot_from_file(cut, slot.chunk, begin_of(slot)));
+        note_failure(launch, transfer_chunk(cut, slot.chunk, begin_of(slot)));
 }
-void empty(const staging_launch &launch, const staged_chunk &chunk, const std::byte *bytes, bool streams) noexcept {
+void empty(const staging_launch &launch, const staged_chunk &chunk, std::byte *bytes, bool streams) noexcept {
     const staging &cut = *launch.work.cut;
     if (is_discarded(launch)) return;
     if (!cut.box().file)
         empty_slot(cut, chunk, bytes, streams);
     else if (!has_failed(launch))
-        note_failure(launch, empty_slot_into_file(cut, chunk, bytes));
+        note_failure(launch, transfer_chunk(cut, chunk, bytes));
 }
 
 std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {

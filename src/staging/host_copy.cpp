@@ -165,6 +165,8 @@ private:
     file_failure failed_;
 };
 
+} // namespace
+
 file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
     file_transfer transfer(cut.box().file->file, cut.to_device());
     if (const staged_list *const list = cut.list()) {
@@ -179,16 +181,6 @@ file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::
         transfer.add(file.address + cut.offset(file, row) + chunk.x, slot + (cut.offset(cut.slot(), row) - begin),
                      chunk.width);
     return transfer.flush();
-}
-
-} // namespace
-
-file_failure fill_slot_from_file(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
-    return transfer_chunk(cut, chunk, slot);
-}
-
-file_failure empty_slot_into_file(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept {
-    return transfer_chunk(cut, chunk, const_cast<std::byte *>(slot));
 }
 
 void touch_source(const staging &cut, const staged_chunk &chunk) noexcept {

@@ -17,8 +17,7 @@ void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept;
 // Faults in all pages of the destination in one request if they appear never to have been touched.
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept;
 
-// The same for a box with a file. After a failure, the rest of the slot or of the file is unchanged.
-file_failure fill_slot_from_file(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept;
-file_failure empty_slot_into_file(const staging &cut, const staged_chunk &chunk, const std::byte *slot) noexcept;
+// Fills or empties the slot of a copy with a file. After a failure, the rest of the slot or of the file is unchanged.
+file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept;
 
 } // namespace ferry
