@@ -85,7 +85,7 @@ error for_each_chunk(const shape &whole, std::uint64_t max_bytes, function_ref<e
 error for_each_part(const shape &whole, function_ref<std::uint64_t(std::uint64_t)> end_of_piece,
                     function_ref<error(const shape &)> run) noexcept {
     const auto find_border = [&](const shape_end &end, std::uint64_t &distance) noexcept {
-        if (end.array || !is_host(end.kind)) return false;
+        if (end.array || end.file || !is_host(end.kind)) return false;
         const std::uint64_t border = end_of_piece(end.span.first);
         distance = border - end.span.first;
         return border != 0 && border <= end.span.last;
