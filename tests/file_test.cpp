@@ -776,7 +776,9 @@ TEST_F(files, an_instance_that_stages_with_the_programs_threads_opens_no_file) {
     const instance_owner other = open_or_fail(options);
     const temporary_file file(bytes(1));
     ferry_file *opened = nullptr;
-    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_file_open(other.get(), file.path().c_str(), nullptr, &opened, nullptr));
+    ferry_error_info error = new_error();
+    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_file_open(other.get(), file.path().c_str(), nullptr, &opened, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_SUBMIT);
 }
 
 // ---- C++

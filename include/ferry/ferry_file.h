@@ -68,8 +68,7 @@ typedef struct ferry_file_info {
  *                return.
  * Errors:        FERRY_ERROR_FILE with the system's error number; _HANDLE if it is no regular file (FERRY_FIELD_PATH);
  *                _FLAGS for unknown flags, and for CREATE or TRUNCATE without WRITE; _UNSUPPORTED if the instance
- *                stages with the program's threads (ferry_options.submit), which file accesses would block;
- *                _OUT_OF_MEMORY.
+ *                stages with the program's threads (FERRY_FIELD_SUBMIT), which file accesses would block; _OUT_OF_MEMORY.
  */
 FERRY_API int32_t ferry_file_open(ferry_instance *instance, const char *path, const ferry_file_options *options,
                                   ferry_file **file, ferry_error_info *error);

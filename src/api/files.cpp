@@ -38,7 +38,8 @@ error read_flags(const ferry_file_options *given, open_file::access &access) noe
 template <class Open>
 error open_with(ferry_instance &instance, std::int32_t field, ferry_file *&opened, const Open &open) noexcept {
     if (instance.fork_mark.is_in_child()) return in_child;
-    if (!instance.staging.has_own_threads()) return {.status = FERRY_ERROR_UNSUPPORTED};
+    if (!instance.staging.has_own_threads())
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_SUBMIT);
     void *const place = instance.allocator.allocate(sizeof(ferry_file), alignof(ferry_file));
     if (!place) return no_memory;
     ferry_file *const made = new (place) ferry_file(instance.allocator);
@@ -89,21 +90,6 @@ int32_t ferry_file_get_info(ferry_file *file, ferry_file_info *info, ferry_error
     if (const std::int32_t code = file->file.measure(found.size))
         return report(details, describe_failure(code, FERRY_FIELD_FILE));
     return report(details, write_sized(found, info));
-}
-
-void ferry_place_file(ferry_place *place, ferry_file *file, uint64_t offset) {
-    ferry_place_file_pitched(place, file, offset, 0, 0);
-}
-
-void ferry_place_file_pitched(ferry_place *place, ferry_file *file, uint64_t offset, uint64_t row_pitch,
-                              uint64_t slice_height) {
-    if (!place) return;
-    *place = {};
-    place->kind = FERRY_KIND_FILE;
-    place->address = offset;
-    place->row_pitch = row_pitch;
-    place->slice_height = slice_height;
-    place->file = file;
 }
 
 } // extern "C"

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "ferry/ferry.h"
+#include "ferry/ferry_file.h"
 
 namespace {
 
@@ -52,6 +53,16 @@ void ferry_place_array_layer(ferry_place *place, int32_t device, CUarray_st *arr
     if (!place) return;
     place->array = array;
     place->z = layer;
+}
+
+void ferry_place_file(ferry_place *place, ferry_file *file, uint64_t offset) {
+    ferry_place_file_pitched(place, file, offset, 0, 0);
+}
+
+void ferry_place_file_pitched(ferry_place *place, ferry_file *file, uint64_t offset, uint64_t row_pitch,
+                              uint64_t slice_height) {
+    fill(place, FERRY_KIND_FILE, 0, offset, row_pitch, slice_height);
+    if (place) place->file = file;
 }
 
 void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *destination, const ferry_place *source,
