@@ -765,7 +765,7 @@ typedef struct ferry_ticket ferry_ticket;
  * Enqueues a copy on `stream`: it starts after earlier work there, and is complete for later work. `stream` is any
  * CUstream or cudaStream_t. NULL and FERRY_DEFAULT_STREAM_LEGACY are the legacy default stream, and
  * FERRY_DEFAULT_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for those
- * three it is found as for ferry_copy. `ticket` may be NULL; otherwise *ticket reports the copy's progress.
+ * three it is found as for ferry_copy. `ticket` may be NULL, except for files; *ticket reports the progress.
  *
  * The call returns at once, except where this table names a wait: "read" is until the pageable source has been read,
  * "complete" is until the copy to host memory is complete. ferry_copy_explain_async reports the wait of a copy.
@@ -1018,7 +1018,7 @@ FERRY_API int32_t ferry_copy_batch_async(ferry_instance *instance, const ferry_c
  * until the work that takes the piece is complete. */
 typedef struct ferry_piece {
     uint64_t destination; /* an address of kind ANY */
-    uint64_t source;      /* an address of kind ANY */
+    uint64_t source;      /* an address of kind ANY, or an offset in ferry_piece_list.source_file */
     uint64_t size;        /* bytes. If it is 0, the addresses are not checked */
 } ferry_piece;
 
