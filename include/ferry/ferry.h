@@ -856,7 +856,7 @@ typedef struct ferry_ticket_info {
     int32_t done;         /* 1: the work has ended, with success or not */
     int32_t status;       /* of the work. 0: in flight, or ended with success; else what ended it */
     int32_t route;        /* FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0 */
-    uint64_t bytes_done;  /* bytes that have arrived. Before the end, only single staged copies have a number */
+    uint64_t bytes_done;  /* bytes that have arrived. Before the end, only staged copies and files have a number */
     uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
     uint64_t file_offset; /* bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE */

@@ -18,9 +18,10 @@ extern "C" {
 /* ---------------------------------------------------------------------------------------------------------------
  * Files
  *
- * One end of ferry_copy and ferry_copy_async may be a file if the other end is device memory or an array of the device
- * of the copy. ferry's threads read the file into the slots of the staging buffer or write the slots to the file, as they
- * do with pageable memory (docs/staging.md). The file is not mapped, so that no failure of the file is a signal.
+ * One end of ferry_copy and ferry_copy_async may be a file. The other end is device memory or an array of the device of
+ * the copy, or host memory. ferry's threads read the file into the slots of the staging buffer or write the slots to the
+ * file, as they do with pageable memory (docs/staging.md). Host memory at the other end needs no slot. The file is not
+ * mapped, so that no failure of the file is a signal.
  *
  * A copy that reads past the end of the file is refused. Later failures, such as a file that becomes shorter while it is
  * read, end the copy with FERRY_ERROR_FILE. The stream goes on: kernels behind an asynchronous copy may see bytes that
@@ -32,11 +33,14 @@ extern "C" {
  * ferry_copy_pieces_async then copy, for example, all tensors of a model in one call. Their destinations are device
  * memory of the device of the copy. Pieces that are next to each other in the file are read by one call of the system.
  *
- * A copy between a file and host memory or another file is refused with FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_KIND), and
- * a file that is not open for the access with FERRY_ERROR_HANDLE (FERRY_FIELD_FILE).
+ * A copy between two files is refused with FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_KIND), and a file that is not open for
+ * the access with FERRY_ERROR_HANDLE (FERRY_FIELD_FILE).
  *
- * Files are read and written in the order of the stream. Graphs, batches of descriptors, prepared batches and fills
- * take no files (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).
+ * Descriptors of ferry_copy_batch and ferry_copy_batch_async may have files too. Each of them is staged by itself, so
+ * pieces are faster for many small ranges. After the first failed transfer, no other copy of a file of the batch goes on.
+ *
+ * Files are read and written in the order of the stream. Graphs, prepared batches and fills take no files
+ * (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* ferry_file_options.flags */

@@ -106,6 +106,7 @@ std::int32_t create_and_report(ferry_instance *instance, const given_copies &giv
     batch_input input;
     if (error failed = read_input(instance, given, options, input, known_flags)) return report(details, failed);
     if (input.source_file) return report(details, refuse_source_file(input.source_file));
+    input.takes_files = false;
     if (!prepared) return report_null(details, prepared);
     std::uint64_t bad_index = no_index;
     const bool no_wait = std::exchange(input.options.preferences.no_wait, false); // of the launches

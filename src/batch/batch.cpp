@@ -158,8 +158,17 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     launch_site site = {};
     if (error failed = begin(instance, input, form, stream, request, scope, site)) return failed;
     if (request.is_empty()) return {};
+    staged_progress of_call;
+    if (request.has_files) {
+        if (!ticket && !site.is_waited_for)
+            return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET, 0);
+        site.files = ticket ? &ticket->progress : &of_call;
+    }
     if (error failed = begin_ticket(ticket, stream)) return failed;
-    if (error failed = run_planned(instance, input, form, site, request)) return failed;
+    const error failed = run_planned(instance, input, form, site, request);
+    const error helped = instance.staging.help(of_call); // afterwards, no thread writes to it
+    if (failed) return failed;
+    if (helped) return helped.status == FERRY_ERROR_FILE ? to_error(of_call.failure) : helped;
     return end_ticket(ticket, stream);
 }
 

@@ -12,6 +12,7 @@ struct batch_input {
     piece_list pieces = {};
     ferry_file *source_file = nullptr; // of the pieces: their sources are offsets in it
     std::uint64_t count = 0;
+    bool takes_files = true; // as ends of descriptors
     call_options options = {};
 };
 

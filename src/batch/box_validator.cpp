@@ -41,9 +41,10 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
     shape &shape = box.shape;
     if (error failed = validate_fields(copy, instance_.limits, shape)) return failed;
     if (shape.empty()) return {};
-    if (error failed = refuse_files(shape)) return failed;
+    const bool has_file = shape.has_file();
+    if (has_file && !takes_files_) return refuse_files(shape);
     const bool is_line = shape.is_line() && !shape.source.array && !shape.destination.array;
-    if (is_line) {                                             // planned with its group
+    if (is_line && !has_file) {                                // planned with its group
         ferry_place to = copy.destination, from = copy.source; // the span includes the origin
         to.address = shape.destination.span.first;
         from.address = shape.source.span.first;
@@ -61,7 +62,8 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (error failed = validate_bounds(resolved, instance_.limits, shape)) return failed;
     const bool is_linear = !shape.source.array && !shape.destination.array;
-    if (batch_.preferences.any()) return add_own(box);
+    batch_.has_files |= has_file;
+    if (has_file || batch_.preferences.any()) return add_own(box);
     if (shape.is_line() && is_linear && is_for_batches) {
         ferry_place to = copy.destination, from = copy.source;
         to.address = shape.destination.span.first;
@@ -127,6 +129,10 @@ error box_validator::resolve(const ferry_place &place, const shape_end &end, hos
         const error failed = resolve_array_device(place, resolved.array, resolved.device);
         is_for_batches &= resolved.device < 0 || resolved.device == batch_.context_device;
         return failed;
+    }
+    if (end.file) {
+        known = known_ranges::unknown;
+        return resolve_place(instance_.cu, place, end.span, {.ranges = nullptr, .use = use}, resolved);
     }
     const std::uint64_t bytes = end.span.last - end.span.first + 1;
     const int stated = place.kind == FERRY_KIND_DEVICE ? place.device : -1;

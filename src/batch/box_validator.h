@@ -7,8 +7,9 @@ namespace ferry {
 
 class box_validator {
 public:
-    box_validator(ferry_instance &instance, CUstream stream, checked_batch &batch, line_validator &lines) noexcept
-        : instance_(instance), stream_(stream), batch_(batch), lines_(lines) {}
+    box_validator(ferry_instance &instance, CUstream stream, checked_batch &batch, line_validator &lines,
+                  bool takes_files) noexcept
+        : instance_(instance), stream_(stream), batch_(batch), lines_(lines), takes_files_(takes_files) {}
 
     // Adds a valid box that reads the same array as the last box and differs from it only in position, as most boxes of
     // a large batch do. Returns false for any other box.
@@ -23,7 +24,7 @@ private:
     piece_group group_of(const batch_box &box) const noexcept;
     // For a box with an end that the driver does not know.
     piece_group group_of_pageable(const batch_box &box) const noexcept;
-    // Adds a box of a batch with preferences. The route that they force must be possible.
+    // Adds a box of a batch with preferences, or a box with a file. The route that they require must be possible.
     error add_own(batch_box &box) noexcept;
     bool keep_box() noexcept { return batch_.boxes.resize(batch_.boxes.size() + 1); }
 
@@ -35,6 +36,7 @@ private:
     const CUstream stream_;
     checked_batch &batch_;
     line_validator &lines_;
+    const bool takes_files_;
     const ferry_copy_desc *last_of_array_ = nullptr; // the last box, if a later box may differ only in position
 };
 

@@ -16,6 +16,8 @@
 
 namespace ferry {
 
+struct staged_progress; // staging/launch.h
+
 // The pieces and rows of one direction between pageable memory and the context's device.
 struct pageable_copies {
     explicit pageable_copies(const allocator &memory) noexcept : pieces(memory) {}
@@ -43,6 +45,7 @@ struct checked_batch {
     growing<batch_box> boxes;
     growing<kernel_views> own_views;
     growing<byte_span> spans;
+    bool has_files = false;
     std::uint64_t bad_index = no_index; // the input copy that failed
 
     bool is_empty() const noexcept { return pieces.size() == 0 && boxes.size() == 0; }
@@ -140,6 +143,7 @@ struct launch_site {
     const piece_table *tables = nullptr; // one for each group
     bool is_waited_for = false;          // the call itself waits for the batch before it returns
     bool no_wait = false;                // see copy_preferences; for prepared batches, of the launch
+    staged_progress *files = nullptr;    // of all copies with files; not null if there are any
 };
 
 // Whether the whole request is one driver call for one copy.

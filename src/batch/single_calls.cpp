@@ -81,7 +81,8 @@ error single_calls::choose_for_pageable(const single_call &one, copy_step &step)
 // If the program's threads do the work, the thread that waits for the batch helps.
 error single_calls::run(const copy_step &step) noexcept {
     const bool is_helped = of_.site.is_waited_for && of_.instance.report.uses_program_threads && !of_.site.is_captured;
-    if (!is_helped) return run_step(of_.instance, step, site());
+    staged_progress *const progress = step.shape.has_file() ? of_.site.files : nullptr;
+    if (!is_helped) return run_step(of_.instance, step, site(), progress);
     return for_each_step(of_.instance, step, site(), [&](const copy_step &part) noexcept { return run_helped(part); });
 }
 

@@ -80,9 +80,12 @@ error validate_overlaps(const ferry_instance &instance, const batch_input &input
     const auto end_of = [&](const ferry_copy_desc &copy) noexcept -> const ferry_place & {
         return shared.is_destination ? copy.destination : copy.source;
     };
-    const bool is_array = input.copies && end_of(input.copies[shared.index]).kind == FERRY_KIND_ARRAY;
+    const std::int32_t kind = input.copies ? end_of(input.copies[shared.index]).kind : FERRY_KIND_ANY;
     return refuse(FERRY_ERROR_OVERLAP, shared.is_destination ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE,
-                  is_array ? FERRY_FIELD_ARRAY : FERRY_FIELD_ADDRESS, numbers::copy, shared.other, shared.index);
+                  kind == FERRY_KIND_ARRAY  ? FERRY_FIELD_ARRAY
+                  : kind == FERRY_KIND_FILE ? FERRY_FIELD_OFFSET
+                                            : FERRY_FIELD_ADDRESS,
+                  numbers::copy, shared.other, shared.index);
 }
 
 std::uint64_t width_of(const batch_input &input, std::uint64_t index) noexcept {
@@ -139,6 +142,7 @@ error validate_knowing(ferry_instance &instance, const batch_input &input, bool 
     batch.pieces.clear();
     batch.boxes.clear();
     batch.own_views.clear();
+    batch.has_files = false;
     batch.arrays.begin(instance.cu, instance.surfaces);
     line_validator lines(instance, stream, merges, batch);
     if (!lines.has_room_for(input.count)) return no_memory;
@@ -146,7 +150,7 @@ error validate_knowing(ferry_instance &instance, const batch_input &input, bool 
                                           estimate_bytes(input), host))
         return failed;
     if (!input.copies) return validate_pieces(input, lines, batch);
-    box_validator boxes(instance, stream, batch, lines);
+    box_validator boxes(instance, stream, batch, lines, input.takes_files);
     return validate_descriptors(instance, input, lines, boxes, batch);
 }
 

@@ -40,6 +40,7 @@ bool append_spans(const shape &shape, std::uint64_t index, growing<byte_span> &s
                     span.y = end->y + y;
                     span.first = end->x;
                 } else {
+                    span.space = reinterpret_cast<std::uintptr_t>(end->file);
                     span.first = end->span.first + (z * end->slice_height + y) * end->row_pitch;
                 }
                 span.last = span.first + (shape.width - 1);

@@ -135,7 +135,7 @@ private:
 
 // Contiguous bytes of memory, or of one row of an array.
 struct byte_span {
-    std::uint64_t space = 0; // an array; 0: memory
+    std::uint64_t space = 0; // an array or a file; 0: memory
     std::uint64_t z = 0, y = 0;
     std::uint64_t first = 0, last = 0;
     std::uint64_t index = 0; // of the copy to which the span belongs

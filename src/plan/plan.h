@@ -143,10 +143,17 @@ inline bool is_worth_staging(std::uint64_t bytes, const direction_profile &profi
     return bytes > max_small_copy && profile.staged_rate * much_slower > profile.driver_pageable_rate;
 }
 
+// Whether the copy is between a file and host memory.
+inline bool is_file_on_host(const shape &shape) noexcept {
+    return shape.has_file() && is_host(shape.source.kind) && is_host(shape.destination.kind);
+}
+
 // Whether the source must be read before the call returns, even if earlier work on the stream is pending.
 inline bool is_read_early(const shape &shape, const call_facts &call) noexcept {
+    const memory_kind from = shape.source.kind;
+    const bool is_file_written = shape.destination.file && is_host(from) && !is_pinned(from) && !shape.source.file;
     return call.preferences.is_source_read() && call.form == copy_form::asynchronous &&
-           (is_read_in_the_call(shape) || shape.source.kind == memory_kind::far_pinned);
+           (is_read_in_the_call(shape) || from == memory_kind::far_pinned || is_file_written);
 }
 
 // Whether the caller may read the source for the copy, although the call need not have read the source when it returns.
@@ -157,7 +164,8 @@ inline bool may_be_read_early(const shape &shape, const call_facts &call) noexce
 // Whether the destination must be complete before the call returns.
 inline bool is_written_in_the_call(const shape &shape, const call_facts &call) noexcept {
     const memory_kind to = shape.destination.kind;
-    const bool is_pageable = to == memory_kind::pageable && !is_copied_as_host(shape.source.kind);
+    const bool is_pageable =
+        to == memory_kind::pageable && (!is_copied_as_host(shape.source.kind) || shape.source.file);
     return call.preferences.written && call.form == copy_form::asynchronous &&
            (is_pageable || to == memory_kind::far_pinned);
 }

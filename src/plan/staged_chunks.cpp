@@ -60,12 +60,13 @@ staging::staging(const staged_list &list, bool to_device, ferry_file *file) noex
     : list_(&list), chunk_count_(list.chunk_count()), chunk_size_(0) {
     box_.to_device = to_device;
     box_.file = file;
+    box_.writes_file = file && !to_device;
 }
 
-bool staging::touches_host(const address_span &range) const noexcept {
-    if (box_.file) return false;
+bool staging::writes_host(const address_span &range) const noexcept {
+    if (box_.is_on_host ? box_.writes_file : box_.file || box_.to_device) return false;
     if (list_) return list_->touches_host(range);
-    const gpu::box_end &host = box_.host;
+    const gpu::box_end &host = box_.is_on_host ? box_.device : box_.host;
     return row_layout{host.address, box_.width, box_.height, host.row_pitch, box_.depth, host.slice_pitch}.touches(
         range);
 }

@@ -28,8 +28,12 @@ struct staged_box {
     bool to_device;
     staged_array array = {};    // replaces `device`
     ferry_file *file = nullptr; // replaces host memory: `host.address` is an offset in it
-    bool is_host_new = false;   // host memory was never written, and huge pages were requested for it
-    bool by_copies = false;     // copy-engine copies on the stream replace the kernel at the device's end
+    bool writes_file = false;   // otherwise reads it
+    // The other end of the file, `device`, is host memory too. Threads move the bytes without slots, and the stream only
+    // waits. `to_device` is true in both directions.
+    bool is_on_host = false;
+    bool is_host_new = false; // host memory was never written, and huge pages were requested for it
+    bool by_copies = false;   // copy-engine copies on the stream replace the kernel at the device's end
 };
 
 // Additional space in a slot beyond the bytes of a chunk, for alignment.
@@ -95,8 +99,8 @@ public:
     staged_chunk chunk(std::uint64_t index) const noexcept;
     std::uint64_t bytes_before(std::uint64_t index) const noexcept; // total bytes of the chunks before this one
     bool to_device() const noexcept { return box_.to_device; }
-    bool touches_host(const address_span &range) const noexcept; // whether it copies bytes from or to these addresses
-    const staged_list *list() const noexcept { return list_; }   // null for a box
+    bool writes_host(const address_span &range) const noexcept; // whether it writes bytes at these addresses
+    const staged_list *list() const noexcept { return list_; }  // null for a box
     const staged_box &box() const noexcept { return box_; }
     const gpu::box_end &slot() const noexcept { return slot_; } // only pitches; the address is 0
     // Returns the offset of a row of `end` from its first row.

@@ -12,6 +12,7 @@ namespace {
 obstacle why_not_buffered(const copy_question &copy) noexcept {
     const call_facts &call = copy.facts.call;
     const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call);
+    if (copy.shape.has_file()) return obstacle::file;
     if (!is_read) return obstacle::not_pageable;
     if (call.is_stream_idle && !call.preferences.no_wait) return obstacle::not_pageable; // the driver is faster
     return copy.shape.bytes() <= max_small_copy ? obstacle::none : obstacle::no_route;

@@ -13,11 +13,13 @@ namespace ferry {
 
 namespace {
 
+// The end that threads read or write besides slots, and the other end. A file is the first, also if both are on the host.
+bool is_from_host(const shape &shape) noexcept { return is_host(shape.source.kind) && !shape.destination.file; }
 const shape_end &host_end(const shape &shape) noexcept {
-    return is_host(shape.source.kind) ? shape.source : shape.destination;
+    return is_from_host(shape) ? shape.source : shape.destination;
 }
 const shape_end &device_end(const shape &shape) noexcept {
-    return is_host(shape.source.kind) ? shape.destination : shape.source;
+    return is_from_host(shape) ? shape.destination : shape.source;
 }
 
 // Whether the copy can be staged without a kernel.
@@ -51,6 +53,7 @@ bool scatters_rows(const shape &shape) noexcept {
 obstacle why_not_staged(const copy_question &copy) noexcept {
     const auto &[call, profile, kernels, staging, links] = copy.facts;
     const shape &shape = copy.shape;
+    if (is_file_on_host(shape)) return staging.has_stream_waits ? staging.why_not : obstacle::no_staging;
     if (is_host(shape.source.kind) && is_host(shape.destination.kind)) return obstacle::host_to_host;
     if (has_far_end(shape)) return obstacle::other_device;
     if (!needs_threads(shape) && !scatters_rows(shape)) return obstacle::not_pageable;
@@ -155,8 +158,10 @@ preference prefer_staged(const copy_question &copy) noexcept {
 // late.
 void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
     const plan_facts &facts = copy.facts;
-    const bool needs = needs_copies(facts);
     plan.wait_in_the_call = facts.call.form == copy_form::asynchronous && caller_helps(copy.shape, facts.call);
+    plan.by_copies = is_file_on_host(copy.shape);
+    if (plan.by_copies) return;
+    const bool needs = needs_copies(facts);
     plan.may_be_by_copies = can_stage_by_copies(copy.shape, facts);
     plan.by_copies =
         plan.may_be_by_copies &&
@@ -169,7 +174,8 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
 // Checks what only a staged copy needs. The driver rejects unreadable memory with an error. A staging thread that
 // accessed such memory would end the process.
 obstacle prepare_staged(machine &machine, const shape &shape, plan_facts &facts) noexcept {
-    const bool is_touchable = !is_pageable(shape) || is_readable(machine, host_end(shape).span);
+    const bool is_touchable =
+        !is_pageable(shape) || is_file_on_host(shape) || is_readable(machine, host_end(shape).span);
     const bool may_wait = !facts.call.preferences.no_wait;
     const bool is_ready =
         facts.call.form != copy_form::asynchronous || is_ready_to_stage(machine, facts.call.context_device, may_wait);
@@ -187,6 +193,8 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_co
     staged_box box = {};
     box.host = box_end_of(host, host.span.first);
     box.file = host.file;
+    box.writes_file = shape.destination.file;
+    box.is_on_host = is_file_on_host(shape);
     box.width = shape.width;
     box.height = shape.height;
     box.depth = shape.depth;
@@ -195,7 +203,7 @@ staged_box staged_box_of(const shape &shape, const kernel_view &view, bool by_co
     if (device.array)
         box.array = {view.surface, view.form, device.x, device.y, device.z};
     else
-        box.device = box_end_of(device, view.address);
+        box.device = box_end_of(device, box.is_on_host ? device.span.first : view.address);
     return box;
 }
 
@@ -374,7 +382,12 @@ const route staged_route = {
     .prefer = prefer_staged,
     .plan = plan_staged,
     .prepare = prepare_staged,
-    .call_name = [](const copy_step &step) noexcept { return step.plan.by_copies ? "cuMemcpy3DAsync" : launch_call; },
+    .call_name =
+        [](const copy_step &step) noexcept {
+            return is_file_on_host(step.shape) ? "cuStreamBatchMemOp"
+                   : step.plan.by_copies       ? "cuMemcpy3DAsync"
+                                               : launch_call;
+        },
     .explain = explain_staged,
     .obstacle_field = &ferry_explanation::staged_obstacle,
 };

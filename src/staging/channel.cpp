@@ -37,7 +37,7 @@ std::uint64_t next_copy(const staging_launch &launch, const staging_channel &cha
 }
 
 bool has_chunk(const staging_launch &launch, const staging_channel &channel) noexcept {
-    if (!launch.work.by_copies) return launch.has_chunks();
+    if (!launch.work.by_copies || launch.work.is_on_host()) return launch.has_chunks();
     return next_copy(launch, channel) < launch.shared.copies_enqueued.load(std::memory_order_acquire);
 }
 
@@ -147,6 +147,21 @@ void empty(const staging_launch &launch, const staged_chunk &chunk, std::byte *b
         empty_slot(cut, chunk, bytes, streams);
     else if (!has_failed(launch))
         note_failure(launch, transfer_chunk(cut, chunk, bytes));
+}
+
+// Transfers the next chunk between a file and the program's memory. The stream waits for the end of the launch.
+std::uint64_t transfer_next(staging_launch &launch, std::uint32_t block) noexcept {
+    staging_channel &channel = launch.record.channels[block];
+    if (!has_room(launch, channel)) return 0;
+    const std::uint64_t next = launch.shared.next_chunk.fetch_add(1, std::memory_order_relaxed);
+    if (next >= launch.work.end_chunk) return 0;
+    const staged_chunk chunk = launch.work.cut->chunk(next);
+    {
+        const at_memory away(channel);
+        if (!has_failed(launch)) note_failure(launch, transfer_chunk(*launch.work.cut, chunk, nullptr));
+    }
+    count_arrival(launch, chunk);
+    return chunk.bytes();
 }
 
 std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
@@ -303,6 +318,7 @@ bool has_room(const staging_launch &launch, const staging_channel &channel) noex
 std::uint64_t advance(staging_launch &launch, std::uint32_t block) noexcept {
     staging_channel &channel = launch.record.channels[block];
     look_at(launch, block);
+    if (launch.work.is_on_host()) return transfer_next(launch, block);
     if (launch.work.is_to_device()) return fill_next(launch, block);
     const std::uint64_t moved = empty_next(launch, block);
     if (moved != 0 && compare_with_share(launch, channel) == slot_share::over) return moved; // others wait for the slot

@@ -228,6 +228,7 @@ private:
                               staging_launch &first) noexcept;
     error prepare_for_copies(staging_launch &launch) noexcept;
     error enqueue_copies(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept;
+    error enqueue_wait(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept;
     error launch_all(const staged_copy &copy, staging_launch &first, CUstream stream) noexcept;
     void launch_helpers(const staged_copy &copy, staging_launch &launch, gpu::ring_parameters given) noexcept;
     error launch_kernel(const staged_copy &copy, staging_launch &launch, CUstream stream,

@@ -103,6 +103,8 @@ error copy_chunk(const driver_table &cu, const staging &cut, const shape_end &de
 
 // Precondition: no other thread knows the launch yet.
 error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
+    launch.count_chunks();
+    if (launch.work.is_on_host()) return {};
     launch.work.blocks = scheduler_.reserve_slots(launch, launch.work.blocks);
     if (launch.work.blocks == 0) return no_slots;
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
@@ -110,7 +112,6 @@ error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
         channel.first_message = channel.published;
         atomic_word(launch.record.shared->mailboxes[block].published).store(channel.published);
     }
-    launch.count_chunks();
     launch.shared.copies_enqueued = 0;
     return {};
 }
@@ -120,6 +121,7 @@ error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
 // before its copy is enqueued. If the first wait fails, the stream contains nothing of the copy, and the launch is
 // released.
 error staging_engine::enqueue_copies(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept {
+    if (launch.work.is_on_host()) return enqueue_wait(copy, launch, stream);
     const std::uint64_t count = launch.work.end_chunk, blocks = launch.work.blocks;
     const staging cut = *launch.work.cut; // after its last copy, the launch may be reused
     const words_of_block door(launch.record, 0);
@@ -157,6 +159,19 @@ error staging_engine::enqueue_copies(const staged_copy &copy, staging_launch &la
     values.write(door.presence, (ended + 1) << 1);
     const error failed = values.enqueue();
     return failed ? cut_short(count - 1, failed) : ok;
+}
+
+// For a launch without copies.
+error staging_engine::enqueue_wait(const staged_copy &copy, staging_launch &launch, CUstream stream) noexcept {
+    const words_of_block door(launch.record, 0);
+    const std::uint32_t ended = launch.record.channels[0].ended, next = (ended + 1) & 0x7fffffff;
+    stream_values values(cu_, stream);
+    values.write(door.presence, ended << 1 | 1);
+    values.wait(door.ended, next, CU_STREAM_WAIT_VALUE_EQ);
+    values.write(door.presence, next << 1);
+    const error failed = values.enqueue();
+    if (failed) scheduler_.withdraw(launch, is_announced_by_function(copy));
+    return failed;
 }
 
 } // namespace ferry

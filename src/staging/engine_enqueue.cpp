@@ -65,16 +65,18 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     staged_box with_pages = copy.box;
     with_pages.is_host_new = !copy.box.to_device && !copy.is_captured && ask_for_destination(copy);
     if (!copy.pieces) box.emplace(with_pages, of->buffers.slot_size);
-    const std::uint64_t per_launch = !box                 ? largest
-                                     : copy.box.by_copies ? max_staging_copies
-                                                          : std::max<std::uint64_t>(largest / box->chunk_size(), 1);
+    const std::uint64_t per_launch = !box                  ? largest
+                                     : copy.box.is_on_host ? box->chunk_count()
+                                     : copy.box.by_copies  ? max_staging_copies
+                                                           : std::max<std::uint64_t>(largest / box->chunk_size(), 1);
     const std::uint64_t launches = divide_up(box ? box->chunk_count() : copy.pieces.bytes, per_launch);
     if (copy.is_captured) progress = nullptr; // the copy may run any number of times
     staging_launch *next = nullptr;
     const bool is_too_long = copy.box.by_copies && launches > 1;
     error failed = is_too_long ? error{.status = FERRY_ERROR_LIMIT} : take_launches(copy, launches, next);
     if (next) {
-        if (progress) progress->launches_left.store(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
+        if (progress)
+            progress->launches_left.fetch_add(static_cast<std::uint32_t>(launches), std::memory_order_relaxed);
         launch_work all = work_of_all(copy, *context, *of, progress);
         std::copy(std::begin(of_helpers), std::end(of_helpers), all.helpers);
         if (box)

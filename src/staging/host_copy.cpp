@@ -168,18 +168,18 @@ private:
 } // namespace
 
 file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
-    file_transfer transfer(cut.box().file->file, cut.to_device());
+    file_transfer transfer(cut.box().file->file, !cut.box().writes_file);
     if (const staged_list *const list = cut.list()) {
         for_each_run(*list, chunk, slot, [&](std::byte *host, std::byte *place, std::uint64_t size) noexcept {
             transfer.add(reinterpret_cast<std::uintptr_t>(host), place, size);
         });
         return transfer.flush();
     }
-    const gpu::box_end &file = cut.box().host;
-    const std::uint64_t begin = cut.offset(cut.slot(), chunk.row);
+    const gpu::box_end &file = cut.box().host, &memory = slot ? cut.slot() : cut.box().device;
+    std::byte *const first =
+        slot ? slot - cut.offset(memory, chunk.row) : reinterpret_cast<std::byte *>(memory.address + chunk.x);
     for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row)
-        transfer.add(file.address + cut.offset(file, row) + chunk.x, slot + (cut.offset(cut.slot(), row) - begin),
-                     chunk.width);
+        transfer.add(file.address + cut.offset(file, row) + chunk.x, first + cut.offset(memory, row), chunk.width);
     return transfer.flush();
 }
 

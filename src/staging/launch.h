@@ -14,8 +14,8 @@
 
 namespace ferry {
 
-// The progress of a copy, for a caller that requested it. The object must stay valid until `launches_left` is 0, which
-// is the last value written here. It is written before the copy completes on the stream, unless the copy's context
+// The progress of a copy, or of several copies of files, for a caller that requested it. The object must stay valid until
+// `launches_left` is 0, which is the last value written here. It is written before the copy completes on the stream, unless the copy's context
 // dies.
 struct staged_progress {
     std::atomic<std::uint64_t> bytes_done = 0; // bytes that have arrived
@@ -64,6 +64,7 @@ struct launch_work {
     bool is_broadcast = false; // in a dead context the stream does not trap: the caller queries contexts
 
     bool is_to_device() const noexcept { return cut->to_device(); }
+    bool is_on_host() const noexcept { return cut->box().is_on_host; } // a copy-engine launch without slots and copies
     bool is_in(const tracked_context *one) const noexcept {
         return context == one || std::find(std::begin(helpers), std::end(helpers), one) != std::end(helpers);
     }

@@ -287,10 +287,9 @@ bool staging_scheduler::may_write(const address_span &range) noexcept {
     const lock held = acquire();
     if (copies_in_flight::of_all() != pending_ + captured_) return true;
     bool is_written = false;
-    launches_.for_each({launch_state::launched, launch_state::expected, launch_state::running, launch_state::losing},
-                       [&](const staging_launch &launch) noexcept {
-                           is_written |= !launch.work.is_to_device() && launch.work.cut->touches_host(range);
-                       });
+    launches_.for_each(
+        {launch_state::launched, launch_state::expected, launch_state::running, launch_state::losing},
+        [&](const staging_launch &launch) noexcept { is_written |= launch.work.cut->writes_host(range); });
     return is_written;
 }
 

@@ -26,9 +26,9 @@ bool wants_another(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block) {
         const staging_channel &channel = launch.record.channels[block];
         if (channel.is_taken) continue;
-        if (has_arrived(launch, block) ||
-            (has_room(launch, channel) && (channel.idle_count != 0 || launch.work.buffers->free_count != 0)))
-            return true;
+        const bool may_have_slot =
+            launch.work.is_on_host() || channel.idle_count != 0 || launch.work.buffers->free_count != 0;
+        if (has_arrived(launch, block) || (has_room(launch, channel) && may_have_slot)) return true;
     }
     return false;
 }
@@ -55,7 +55,8 @@ bool staging_scheduler::may_go_on(staging_launch &launch, std::uint32_t block) n
     if (channel.is_taken) return false;
     look_at(launch, block);
     const bool has_returned = return_slots(launch, channel); // other launches get these slots first
-    return has_arrived(launch, block) || (!has_returned && has_room(launch, channel) && supply(launch, channel));
+    return has_arrived(launch, block) ||
+           (!has_returned && has_room(launch, channel) && (launch.work.is_on_host() || supply(launch, channel)));
 }
 
 bool staging_scheduler::choose_channel(staging_launch &launch, std::uint32_t &block) noexcept {

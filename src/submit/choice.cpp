@@ -126,13 +126,18 @@ error look_up_for_routes(ferry_instance &instance, const shape &shape, CUcontext
 
 namespace {
 
-// A file is copied from and to a device, outside of graphs.
-[[gnu::cold]] error check_file_copy(const copy_step &step) noexcept {
+// A file is copied from and to memory, outside of graphs. The system reports memory of the host that ferry's threads
+// cannot access, but too late for the call.
+[[gnu::cold]] error check_file_copy(const ferry_instance &instance, const copy_step &step) noexcept {
     const shape_end &source = step.shape.source, &destination = step.shape.destination;
     const std::int32_t file_side = source.file ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION;
     if (step.call.is_captured) return refuse(FERRY_ERROR_CAPTURE, file_side, FERRY_FIELD_FILE);
-    if (!is_host(source.kind) || !is_host(destination.kind)) return {};
-    return refuse(FERRY_ERROR_UNSUPPORTED, source.file ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE, FERRY_FIELD_KIND);
+    if (source.file && destination.file)
+        return refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION, FERRY_FIELD_KIND);
+    const shape_end &memory = source.file ? destination : source;
+    if (!is_host(memory.kind) || is_readable(instance, memory.span)) return {};
+    return refuse_value(FERRY_ERROR_ADDRESS, source.file ? FERRY_SIDE_DESTINATION : FERRY_SIDE_SOURCE,
+                        FERRY_FIELD_ADDRESS, memory.span.first);
 }
 
 // Chooses the first route that can serve after both ends have been looked up for kernels, if the route needs that, and
@@ -170,7 +175,7 @@ error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, c
     plan_facts facts = facts_of(instance, step.shape, context, step.call);
     if (error failed = look_up_for_routes(instance, step.shape, context, facts)) return failed;
     if (step.shape.has_file())
-        if (error failed = check_file_copy(step)) return failed;
+        if (error failed = check_file_copy(instance, step)) return failed;
     if (step.call.is_captured && is_read_early(step.shape, step.call)) return read_under_capture;
     if (step.call.is_captured && is_written_in_the_call(step.shape, step.call)) return written_under_capture;
     const copy_question copy(step.shape, facts);

@@ -124,6 +124,7 @@ error check_step(ferry_instance &instance, const copy_step &step, const copy_sit
 }
 
 bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept {
+    if (shape.has_file()) return false; // only threads access the host's memory
     const host_ranges &ranges = instance.pinned.ranges();
     const auto has_registrations = [&](const shape_end &end) noexcept {
         return !end.array && end.kind == memory_kind::pageable &&

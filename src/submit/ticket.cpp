@@ -203,6 +203,7 @@ bool has_ended(ferry_ticket &ticket, std::uint64_t bytes_done, status_code &stat
     if (!is_going_on(ticket, bytes_done)) status = ask_event(ticket);
     if (!ticket.is_staged) {
         if (status == FERRY_SUCCESS) status = ask_others(ticket);
+        if (status == FERRY_SUCCESS) status = ticket.progress.status.load(std::memory_order_relaxed);
         return status != not_ready;
     }
     // The query may have reported a dead context, and note_error then ended the copy.
@@ -246,10 +247,10 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
         info.file_offset = ticket.progress.failure.offset;
         info.file_error = ticket.progress.failure.code;
     }
-    if (ticket.is_staged)
-        info.bytes_done = is_over ? ticket.progress.bytes_done.load(std::memory_order_relaxed) : bytes_done;
+    if (is_over && !status && !ticket.is_staged)
+        info.bytes_done = ticket.total;
     else
-        info.bytes_done = is_over && !status ? ticket.total : 0;
+        info.bytes_done = is_over ? ticket.progress.bytes_done.load(std::memory_order_relaxed) : bytes_done;
     return {};
 }
 
@@ -296,7 +297,9 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
     status_code status = refuse_destroyed(instance.cu, ticket.owner);
     if (status == FERRY_SUCCESS) status = to_status(instance.cu.cuEventSynchronize(ticket.passed));
     status = noted(instance, status);
-    return {.status = status == FERRY_SUCCESS ? ask_others(ticket) : status};
+    if (status == FERRY_SUCCESS) status = ask_others(ticket);
+    if (status == FERRY_SUCCESS) status = ticket.progress.status.load(std::memory_order_relaxed);
+    return status == FERRY_ERROR_FILE ? to_error(ticket.progress.failure) : error{.status = status};
 }
 
 error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept {

@@ -12,10 +12,10 @@ struct ferry_ticket {
     explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
 
     ferry_instance &instance;
-    CUevent passed = nullptr;  // recorded after the work; null for an empty copy
-    ferry::context_name owner; // context of the event
-    bool is_staged = false;    // the copy is staged as a whole
-    ferry::staged_progress progress;
+    CUevent passed = nullptr;                           // recorded after the work; null for an empty copy
+    ferry::context_name owner;                          // context of the event
+    bool is_staged = false;                             // the copy is staged as a whole
+    ferry::staged_progress progress;                    // of that copy, or of a batch's copies of files
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes

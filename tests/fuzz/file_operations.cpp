@@ -27,7 +27,8 @@ struct opened_file {
 };
 
 bool may_be_copied(const buffer &one) {
-    return one.traits().place == FERRY_KIND_DEVICE && one.kind != memory_kind::managed;
+    const bool is_of_device = one.traits().place == FERRY_KIND_DEVICE;
+    return (is_of_device || one.traits().is_on_host) && one.kind != memory_kind::managed;
 }
 
 buffer &any_with_files(world &w) {

@@ -298,7 +298,8 @@ void file_rows::write(const std::string &where, const bench_file &file, const ta
     plan whole;
     whole.add(0, size_);
     check(environment_.cu.cuMemcpyHtoD(device_.get(), data_.data(), size_), "cuMemcpyHtoD");
-    check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize"); // cuMemcpyHtoD may return before the last bytes arrive
+    check(environment_.cu.cuCtxSynchronize(),
+          "cuCtxSynchronize"); // cuMemcpyHtoD may return before the last bytes arrive
     ferry_file *made = nullptr;
     auto error = sized<ferry_error_info>();
     check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, &made, &error),

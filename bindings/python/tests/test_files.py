@@ -34,8 +34,13 @@ def test_arrays_are_read_and_written_in_their_shape(gpu, path, contents):
         file.read(7, image[10:20, 5:15])
         gpu.copy(image, here)
         assert here[10:20, 5:15].tobytes() == contents[7:407].tobytes()
+        file.read(7, here[10:20, 5:15])
+        assert here[10:20, 5:15].tobytes() == contents[7:407].tobytes()
+        gpu.copy(image, here)
         file.write(image[:, 3], 100)
         assert path.read_bytes()[100:260] == here[:, 3].tobytes()
+        file.write(here[3:5], 400)
+        assert path.read_bytes()[400:800] == here[3:5].tobytes()
         file.write(image, 299_000)
         assert file.size == 307_000
 
@@ -100,8 +105,10 @@ def test_what_cannot_be_copied_is_named(gpu, path):
     with pytest.raises(ferry.Error, match="file") as raised:
         file.write(array, 0)
     assert raised.value.status == ferry.Status.HANDLE and raised.value.side == "destination"
-    with pytest.raises(ferry.Error, match="UNSUPPORTED"):
-        file.read(0, np.empty(10, "uint8"))
+    fixed = np.empty(10, "uint8")
+    fixed.flags.writeable = False
+    with pytest.raises(ferry.ArgumentError, match="read-only"):
+        file.read(0, fixed)
     with pytest.raises(ferry.ArgumentError, match="offset: -1"):
         file.read(-1, array)
     with pytest.raises(ferry.ArgumentError, match="array 0 is not contiguous"):

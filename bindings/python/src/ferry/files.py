@@ -1,4 +1,4 @@
-"""Files whose bytes are copied from and to device memory."""
+"""Files whose bytes are copied from and to memory of a device or of the host."""
 from __future__ import annotations
 
 import os
@@ -26,8 +26,8 @@ _FLAGS: Final = {"r": native.FERRY_FILE_READ, "r+": native.FERRY_FILE_READ | nat
 
 
 class File(Owner):
-    """An open file, made by Instance.file(). Its bytes are copied from and to arrays on a device, in the array's own
-    shape: the elements follow each other in the file, in C's order."""
+    """An open file, made by Instance.file(). Its bytes are copied from and to arrays on a device or on the host, in the array's
+    own shape: the elements follow each other in the file, in C's order."""
 
     def __init__(self, instance: Instance, file: Any, mode: str) -> None:
         flags = _FLAGS.get(mode.replace("b", ""))
@@ -90,11 +90,11 @@ class File(Owner):
                                                size=held[0].nbytes)
 
     def read(self, offset: int, destination: Any, options: CopyOptions | None = None) -> None:
-        """Fills an array on a device with the bytes from `offset` on, and returns when they are there."""
+        """Fills an array with the bytes from `offset` on, and returns when they are there."""
         self._copy(destination, offset, True, options)
 
     def write(self, source: Any, offset: int, options: CopyOptions | None = None) -> None:
-        """Writes an array on a device to the file, from `offset` on, and returns when the system has the bytes."""
+        """Writes an array to the file, from `offset` on, and returns when the system has the bytes."""
         self._copy(source, offset, False, options)
 
     def read_async(self, offset: int, destination: Any, stream: Any = None,
