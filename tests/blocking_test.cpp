@@ -237,6 +237,18 @@ public:
         EXPECT_OK(ferry_ticket_create(ferry, stream, &made, nullptr));
         return made;
     }
+    ferry_ticket *make_file_ticket() {
+        ferry_file *file = nullptr;
+        EXPECT_OK(ferry_file_open(ferry, some_file().c_str(), nullptr, &file, nullptr));
+        ferry_copy_desc copy = {};
+        copy.destination.address = device();
+        copy.width = size;
+        ferry_place_file(&copy.source, file, 0);
+        ferry_ticket *made = nullptr;
+        EXPECT_OK(ferry_copy_async(ferry, &copy, nullptr, stream, &made, nullptr));
+        ferry_file_close(file);
+        return made;
+    }
     CUgraph make_graph() {
         CUgraph made = nullptr;
         EXPECT_OK(raw().cuGraphCreate(&made, 0));
@@ -919,6 +931,18 @@ const row rows[] = {
              info.struct_size = sizeof info;
              return ferry_file_get_info(made, &info, nullptr);
          };
+     }},
+    {"ferry_ticket_cancel",
+     [](scene &at) -> call {
+         ferry_ticket *const ticket = at.make_file_ticket();
+         at.at_end([ticket] { EXPECT_OK(ferry_ticket_release(ticket, nullptr)); });
+         return [ticket] { return ferry_ticket_cancel(ticket, nullptr); };
+     }},
+    {"ferry_ticket_write_status",
+     [](scene &at) -> call {
+         ferry_ticket *const ticket = at.make_file_ticket();
+         at.at_end([ticket] { EXPECT_OK(ferry_ticket_release(ticket, nullptr)); });
+         return [&at, ticket] { return ferry_ticket_write_status(ticket, at.device(), at.stream, nullptr); };
      }},
     {"ferry_array_destroy_deferred",
      [](scene &at) -> call {

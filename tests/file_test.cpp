@@ -697,6 +697,149 @@ TEST_F(files, a_file_that_does_not_answer_delays_no_copy_of_memory) {
     EXPECT_EQ(data, read_back(memory, data.size()));
 }
 
+TEST_F(files, a_cancelled_copy_ends_without_the_bytes_that_no_thread_had_begun) {
+    const bytes data = random_bytes(20 << 20, 26);
+    const temporary_file file(data);
+    const file_owner opened = open(file);
+    const device_memory memory(data.size());
+    ferry_piece piece = {memory, 0, data.size()};
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, &piece, 1);
+    list.source_file = opened.get();
+    const ferry_copy_desc copy = {on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}};
+    ferry_error_info error = new_error();
+    for (const int form : {0, 1, 2}) {
+        ferry_ticket *ticket = nullptr;
+        replaced.are_late = true;
+        const std::int32_t status =
+            form == 0   ? ferry_copy_async(basic.get(), &copy, nullptr, stream, &ticket, &error)
+            : form == 1 ? ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, &ticket, &error)
+                        : ferry_copy_batch_async(basic.get(), &copy, 1, nullptr, stream, &ticket, &error);
+        ASSERT_OK(status) << describe(error);
+        while (replaced.waiting == 0)
+            std::this_thread::yield();
+        EXPECT_OK(ferry_ticket_cancel(ticket, &error)) << describe(error);
+        EXPECT_EQ(FERRY_ERROR_NOT_READY, ferry_ticket_wait(ticket, 0, nullptr)); // a transfer is in flight
+        const int begun = replaced.calls;
+        replaced.are_late = false;
+        replaced.are_late.notify_all();
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error));
+        EXPECT_EQ(static_cast<std::int64_t>(error.value), FERRY_FILE_CANCELLED);
+        EXPECT_NE(describe(error).find("cancelled at byte"), std::string::npos) << describe(error);
+        ferry_ticket_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+        EXPECT_EQ(info.file_error, FERRY_FILE_CANCELLED);
+        EXPECT_GT(info.file_offset, 0u);
+        EXPECT_EQ(begun, replaced.calls); // no transfer has begun since
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    // A copy whose bytes have all arrived has not failed.
+    ferry_ticket *const complete = begin(copy);
+    EXPECT_OK(ferry_ticket_wait(complete, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_cancel(complete, nullptr));
+    EXPECT_OK(ferry_ticket_wait(complete, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_release(complete, nullptr));
+    ferry_ticket *other = nullptr;
+    ASSERT_OK(ferry_ticket_create(basic.get(), stream, &other, nullptr));
+    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_ticket_cancel(other, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_TICKET);
+    EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_ticket_write_status(other, memory, stream, &error));
+    EXPECT_OK(ferry_ticket_release(other, nullptr));
+    EXPECT_EQ(FERRY_ERROR_INVALID_ARGUMENT, ferry_ticket_cancel(nullptr, &error));
+}
+#endif
+
+// A kernel that runs behind a copy can see whether the copy is complete, even if the ticket was released.
+TEST_F(files, the_status_of_a_copy_is_written_in_the_order_of_the_stream) {
+    const bytes data = random_bytes(3'000'000, 27);
+    const temporary_file file(data);
+    const file_owner opened = open(file);
+    const device_memory memory(data.size()), words(64);
+    const ferry_copy_desc copy = {on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}};
+    ferry_error_info error = new_error();
+    for (const bool fails : {false, true}) {
+        write_for_all_streams(words, bytes(64, std::byte{0x55}));
+        gate before(stream);
+        ferry_ticket *const ticket = begin(copy);
+        EXPECT_OK(ferry_ticket_write_status(ticket, words + 8, stream, &error)) << describe(error);
+        EXPECT_EQ(FERRY_ERROR_IN_USE, ferry_ticket_write_status(ticket, words + 12, stream, &error));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        if (fails) file.resize(1'000'000);
+        before.open();
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        bytes expected(64, std::byte{0x55});
+        const std::int32_t status = fails ? FERRY_ERROR_FILE : FERRY_SUCCESS;
+        std::memcpy(&expected[8], &status, sizeof status);
+        EXPECT_EQ(expected, read_back(words, 64)) << fails;
+    }
+    // After the end of the copy, on another stream.
+    ferry_ticket *const failed = begin({on_device(memory), in_file(opened, 0), 1'000'000, 1, 1, {}});
+    EXPECT_OK(ferry_ticket_wait(failed, FERRY_NO_TIMEOUT, nullptr));
+    test_stream other;
+    for (const CUdeviceptr bad : {CUdeviceptr{0}, words + 2, CUdeviceptr{reinterpret_cast<std::uintptr_t>(&error)}}) {
+        EXPECT_EQ(FERRY_ERROR_ADDRESS, ferry_ticket_write_status(failed, bad, other, &error)) << describe(error);
+        EXPECT_EQ(error.field, FERRY_FIELD_ADDRESS);
+        EXPECT_EQ(error.value, bad);
+    }
+    EXPECT_OK(ferry_ticket_write_status(failed, words, other, &error)) << describe(error);
+    EXPECT_OK(raw().cuStreamSynchronize(other));
+    EXPECT_EQ(bytes(4), read_back(words, 4));
+    EXPECT_OK(ferry_ticket_release(failed, nullptr));
+}
+
+TEST_F(files, the_failure_of_a_released_ticket_is_logged_and_counted) {
+    struct line {
+        std::string text;
+        int count = 0;
+    } log;
+    ferry_options options = options_under_test();
+    options.log = [](void *to, std::int32_t level, const char *message) {
+        if (level != FERRY_LOG_ERROR) return;
+        static_cast<line *>(to)->text = message;
+        ++static_cast<line *>(to)->count;
+    };
+    options.log_user = &log;
+    options.staging = FERRY_STAGING_AT_OPEN; // loading kernels behind the gate would wait for it
+    const bytes data(2'000'000);
+    const temporary_file file(data);
+    const device_memory memory(data.size());
+    for (const bool is_seen : {false, true}) {
+        log = {};
+        file.write(data);
+        instance_owner logged = open_or_fail(options);
+        ferry_file *opened = nullptr;
+        ASSERT_OK(ferry_file_open(logged.get(), file.path().c_str(), nullptr, &opened, nullptr));
+        ferry_copy_desc copy = {on_device(memory), {}, data.size(), 1, 1, {}};
+        ferry_place_file(&copy.source, opened, 0);
+        ferry_ticket *ticket = nullptr;
+        {
+            gate before(stream);
+            ASSERT_OK(ferry_copy_async(logged.get(), &copy, nullptr, stream, &ticket, nullptr));
+            ferry_file_close(opened);
+            file.resize(1'000);
+            if (!is_seen) {
+                EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+            }
+            before.open();
+        }
+        if (is_seen) {
+            EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        }
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        ferry_staging_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_staging_get_info(logged.get(), &info, nullptr));
+        EXPECT_EQ(info.failed_files, 1u);
+        logged.reset();
+        EXPECT_EQ(log.count, is_seen ? 0 : 1) << log.text;
+        EXPECT_EQ(log.text.find("a copy of a file failed") == 0, !is_seen) << log.text;
+    }
+}
+
+#if defined(__linux__)
 // A limit on the size of files makes the system refuse a write.
 TEST_F(files, a_write_that_the_system_refuses_fails_with_its_error_number) {
     struct rlimit before {};

@@ -846,8 +846,8 @@ FERRY_API int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t dest
  * Tickets
  *
  * A ticket reports the progress of one call that enqueues: a copy, a batch, the launch of a prepared batch, or a fill.
- * ferry_ticket_create makes a ticket for all work on a stream up to some point. No copy can be cancelled: the driver
- * has all of it when the call returns.
+ * ferry_ticket_create makes a ticket for all work on a stream up to some point. Only copies of files can be cancelled
+ * (ferry_file.h): the driver has all of any other copy when the call returns.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* The progress of the work of a ticket. */
@@ -860,7 +860,7 @@ typedef struct ferry_ticket_info {
     uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
     uint64_t file_offset; /* bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE */
-    int32_t file_error;   /* number of the system's error. FERRY_FILE_ENDED: no byte is there; 0: no error of a file */
+    int32_t file_error;   /* number of the system's error, or FERRY_FILE_*; 0: no error of a file */
     int32_t reserved;     /* 0 */
 } ferry_ticket_info;
 

@@ -2579,6 +2579,11 @@ public:
     status wait_async(stream_view stream) const noexcept {
         return detail::call(ferry_ticket_wait_async, handle_, stream);
     }
+    // For copies of files: see ferry_file.h.
+    status cancel() const noexcept { return detail::call(ferry_ticket_cancel, handle_); }
+    status write_status(std::uint64_t address, stream_view stream) const noexcept {
+        return detail::call(ferry_ticket_write_status, handle_, address, stream);
+    }
 };
 
 // ferry_ticket_wait_any: the index of a ticket whose work has ended. `tickets` is a contiguous range of ferry_ticket *, to

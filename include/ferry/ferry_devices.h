@@ -449,6 +449,7 @@ typedef struct ferry_staging_info {
     uint32_t copies_in_flight;
     uint64_t staging_bytes;   /* pinned for the staging buffers of all devices */
     uint64_t bytes_in_flight; /* of copies in flight: bytes that have not arrived yet */
+    uint64_t failed_files;    /* count of calls with copies of files that failed later, see ferry_file.h */
 } ferry_staging_info;
 
 /*

@@ -26,7 +26,9 @@ extern "C" {
  * A copy that reads past the end of the file is refused. Later failures, such as a file that becomes shorter while it is
  * read, end the copy with FERRY_ERROR_FILE. The stream goes on: kernels behind an asynchronous copy may see bytes that
  * were not read. Asynchronous copies therefore require a ticket (else FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_TICKET).
- * It has the status, the offset and the system's error number. A copy that fails may have written a part of its
+ * It has the status, the offset and the system's error number, also for later work on the stream:
+ * ferry_ticket_write_status. If the ticket of such a copy is released first, the log and
+ * ferry_staging_info.failed_files report the failure. A copy that fails may have written a part of its
  * destination, and bytes_done then counts all bytes that a thread has finished with.
  *
  * The sources of pieces may be offsets in one file: ferry_piece_list.source_file. ferry_copy_pieces and
@@ -49,8 +51,9 @@ extern "C" {
 #define FERRY_FILE_CREATE 4u   /* ferry_file_open makes the file if it does not exist. Needs WRITE */
 #define FERRY_FILE_TRUNCATE 8u /* ferry_file_open removes all bytes of the file. Needs WRITE */
 
-/* The error number of a read past the end of a file. */
-#define FERRY_FILE_ENDED (-1)
+/* ferry_ticket_info.file_error, which is otherwise the number of the system's error */
+#define FERRY_FILE_ENDED (-1)     /* the file had ended before this byte */
+#define FERRY_FILE_CANCELLED (-2) /* ferry_ticket_cancel came before this byte */
 
 typedef struct ferry_file_options {
     uint32_t struct_size;
@@ -107,6 +110,31 @@ FERRY_API void ferry_file_close(ferry_file *file);
  * Errors:        FERRY_ERROR_FILE with the system's error number.
  */
 FERRY_API int32_t ferry_file_get_info(ferry_file *file, ferry_file_info *info, ferry_error_info *error);
+
+/*
+ * Cancels copies of files: what ferry's threads have not begun to transfer is not transferred. The copies then end as
+ * after a failure, with FERRY_ERROR_FILE and FERRY_FILE_CANCELLED, unless all bytes were transferred before. The call
+ * does not wait for that: ferry_ticket_wait does.
+ *
+ * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
+ * Blocking:      none.
+ * Errors:        FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_TICKET) for a ticket of work without files.
+ */
+FERRY_API int32_t ferry_ticket_cancel(ferry_ticket *ticket, ferry_error_info *error);
+
+/*
+ * Writes an int32_t to `address` on `stream`, behind the ticket's work: 0 if all bytes of its files were transferred,
+ * else FERRY_ERROR_FILE. So a kernel can find out in the order of the stream whether its input is complete.
+ *
+ * Values:        `address`: device or managed memory, a multiple of 4.
+ * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
+ * Blocking:      driver_lock.
+ * Ownership:     the ticket may be released immediately. The memory must live until the copy of the 4 bytes is complete.
+ * Errors:        FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_TICKET) for a ticket of work without files; _IN_USE for a second
+ *                call with the same ticket; _ADDRESS; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY.
+ */
+FERRY_API int32_t ferry_ticket_write_status(ferry_ticket *ticket, uint64_t address, struct CUstream_st *stream,
+                                            ferry_error_info *error);
 
 /*
  * Overwrites the whole place with a place in a file, as the builders in ferry.h do.

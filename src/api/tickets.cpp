@@ -1,5 +1,6 @@
 // The C functions for tickets and for the threads and memory of staged copies.
 #include "base/sized.h"
+#include "ferry/ferry_file.h"
 #include "submit/staging_setup.h"
 #include "submit/ticket.h"
 
@@ -56,6 +57,15 @@ int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int6
 
 int32_t ferry_ticket_wait_async(ferry_ticket *ticket, CUstream_st *stream, ferry_error_info *details) {
     return report(details, ticket ? make_stream_wait(*ticket, stream) : null_ticket());
+}
+
+int32_t ferry_ticket_cancel(ferry_ticket *ticket, ferry_error_info *details) {
+    return report(details, ticket ? cancel_ticket(*ticket) : null_ticket());
+}
+
+int32_t ferry_ticket_write_status(ferry_ticket *ticket, uint64_t address, CUstream_st *stream,
+                                  ferry_error_info *details) {
+    return report(details, ticket ? write_ticket_status(*ticket, address, stream) : null_ticket());
 }
 
 int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *details) {

@@ -337,6 +337,8 @@ void write_file_failure(const ferry_error_info &details, char *text, std::size_t
     const auto code = static_cast<std::int32_t>(details.value);
     if (code == FERRY_FILE_ENDED)
         std::snprintf(text, size, "the file ends at byte %" PRIu64, details.limit);
+    else if (code == FERRY_FILE_CANCELLED)
+        std::snprintf(text, size, "cancelled at byte %" PRIu64, details.limit);
     else if (details.field == FERRY_FIELD_PATH || details.field == FERRY_FIELD_OS_HANDLE)
         std::snprintf(text, size, "%s (system error %" PRId32 ")", std::strerror(code), code);
     else

@@ -163,6 +163,7 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
         if (!ticket && !site.is_waited_for)
             return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET, 0);
         site.files = ticket ? &ticket->progress : &of_call;
+        if (ticket) ticket->has_file = true;
     }
     if (error failed = begin_ticket(ticket, stream)) return failed;
     const error failed = run_planned(instance, input, form, site, request);

@@ -199,6 +199,7 @@ error file_pieces::run(ferry_ticket *ticket) noexcept {
     if (ticket) {
         if (failed) return failed;
         ticket->is_staged = true;
+        ticket->has_file = true;
         ticket->route = FERRY_ROUTE_STAGED;
         return end_ticket(ticket, stream_);
     }

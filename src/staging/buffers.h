@@ -62,6 +62,7 @@ struct staging_buffers {
     std::atomic<std::uint32_t> share = 0;                  // slots per running launch
     recent_delay start_delay;                              // of kernels at the head of a stream
     std::atomic<std::uint32_t> cancelled = 0;              // cancelled launches whose kernels have not started yet
+    std::atomic<std::uint64_t> failed_files = 0;           // failed copies of files
 
     // Returns whether every slot could be in use by a worker that is blocked in a page fault. In that case, workers
     // touch the pages of a chunk before they take a slot.

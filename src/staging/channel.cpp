@@ -122,31 +122,33 @@ bool is_discarded(const staging_launch &launch) noexcept {
     return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
 
-// The host's half of a chunk. After a failure, the other chunks of the copy are not transferred. Must be called while
+// Transfers a chunk of a file. After a failure, the other chunks of the copy are not transferred. Must be called while
 // away.
-void note_failure(const staging_launch &launch, const file_failure &failed) noexcept {
+void transfer(const staging_launch &launch, const staged_chunk &chunk, std::byte *slot) noexcept {
+    const staging &cut = *launch.work.cut;
     staged_progress &progress = *launch.work.progress;
-    if (!failed || progress.has_failed.exchange(true)) return;
-    progress.failure = failed;
-    progress.status.store(FERRY_ERROR_FILE, std::memory_order_relaxed);
+    if (progress.has_failed.load(std::memory_order_relaxed)) return;
+    const bool is_cancelled = progress.is_cancelled.load(std::memory_order_relaxed);
+    const file_failure failed = is_cancelled ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
+                                             : transfer_chunk(cut, chunk, slot);
+    if (failed && progress.fail(failed) && !is_cancelled) ++launch.work.buffers->failed_files;
 }
-bool has_failed(const staging_launch &launch) noexcept {
-    return launch.work.progress->has_failed.load(std::memory_order_relaxed);
-}
+
+// The host's half of a chunk. Must be called while away.
 void fill(const staging_launch &launch, const staged_slot &slot) noexcept {
     const staging &cut = *launch.work.cut;
     if (!cut.box().file)
         fill_slot(cut, slot.chunk, begin_of(slot), streams_into_slots(launch));
-    else if (!has_failed(launch))
-        note_failure(launch, transfer_chunk(cut, slot.chunk, begin_of(slot)));
+    else
+        transfer(launch, slot.chunk, begin_of(slot));
 }
 void empty(const staging_launch &launch, const staged_chunk &chunk, std::byte *bytes, bool streams) noexcept {
     const staging &cut = *launch.work.cut;
     if (is_discarded(launch)) return;
     if (!cut.box().file)
         empty_slot(cut, chunk, bytes, streams);
-    else if (!has_failed(launch))
-        note_failure(launch, transfer_chunk(cut, chunk, bytes));
+    else
+        transfer(launch, chunk, bytes);
 }
 
 // Transfers the next chunk between a file and the program's memory. The stream waits for the end of the launch.
@@ -158,7 +160,7 @@ std::uint64_t transfer_next(staging_launch &launch, std::uint32_t block) noexcep
     const staged_chunk chunk = launch.work.cut->chunk(next);
     {
         const at_memory away(channel);
-        if (!has_failed(launch)) note_failure(launch, transfer_chunk(*launch.work.cut, chunk, nullptr));
+        transfer(launch, chunk, nullptr);
     }
     count_arrival(launch, chunk);
     return chunk.bytes();

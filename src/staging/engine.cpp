@@ -111,6 +111,13 @@ void staging_engine::close() noexcept {
     tracked_.close();
 }
 
+std::uint64_t staging_engine::failed_files() const noexcept {
+    std::uint64_t failed = 0;
+    for (const std::atomic<device_buffers *> &one : buffers_)
+        if (const device_buffers *const of = one.load(std::memory_order_acquire)) failed += of->buffers.failed_files;
+    return failed;
+}
+
 staging_engine::~staging_engine() {
     // In a forked child, the scheduler may count threads as asleep that do not exist there. Its destructor would wait
     // for them.

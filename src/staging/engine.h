@@ -169,6 +169,7 @@ public:
     // time.
     void measure_thread_delay() noexcept;
     // For all devices.
+    std::uint64_t failed_files() const noexcept;
     std::uint64_t staging_bytes() const noexcept { return staging_bytes_.load(std::memory_order_relaxed); }
 
 private:

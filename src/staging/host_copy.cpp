@@ -167,6 +167,17 @@ private:
 
 } // namespace
 
+std::uint64_t file_offset(const staging &cut, const staged_chunk &chunk) noexcept {
+    if (const staged_list *const list = cut.list()) {
+        std::uint64_t first = UINT64_MAX;
+        list->for_each_part(chunk.row, [&](const staged_piece &piece, const gpu::staged_record &) noexcept {
+            if (first == UINT64_MAX) first = piece.host;
+        });
+        return first;
+    }
+    return cut.box().host.address + cut.offset(cut.box().host, chunk.row) + chunk.x;
+}
+
 file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
     file_transfer transfer(cut.box().file->file, !cut.box().writes_file);
     if (const staged_list *const list = cut.list()) {

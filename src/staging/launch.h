@@ -7,6 +7,7 @@
 #include <iterator>
 #include <optional>
 
+#include "base/atomic_word.h"
 #include "device/tracked_contexts.h"
 #include "staging/buffers.h"
 #include "staging/channel.h"
@@ -24,8 +25,32 @@ struct staged_progress {
     // The first failed transfer of a file. Valid if the status is FERRY_ERROR_FILE and no launch is left.
     std::atomic<bool> has_failed = false;
     file_failure failure;
+    std::atomic<bool> is_cancelled = false; // no further transfer of a file begins
+    // The status of a failure is also written there, unless it is null. Pinned memory, which the stream reads behind the
+    // copies.
+    std::atomic<std::int32_t *> mirror = nullptr;
 
+    // Returns false if another transfer has failed before.
+    bool fail(const file_failure &failed) noexcept {
+        if (has_failed.exchange(true)) return false;
+        failure = failed;
+        status.store(FERRY_ERROR_FILE);
+        write_status(mirror.load());
+        return true;
+    }
+    // Must be called once. The word is 0, and receives the status of a failure until no launch is left.
+    void reflect(std::int32_t *word) noexcept {
+        mirror.store(word);
+        write_status(word);
+    }
     bool is_done() const noexcept { return launches_left.load(std::memory_order_acquire) == 0; }
+
+private:
+    // Several threads may write the same value.
+    void write_status(std::int32_t *word) const noexcept {
+        const std::int32_t now = status.load();
+        if (word && now) atomic_word(*word).store(now);
+    }
 };
 
 // Lives as long as the engine: the memory that host and blocks share, and the host's side of it. Both sides continue to

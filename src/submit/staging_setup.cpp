@@ -131,6 +131,7 @@ error get_staging_info(ferry_instance &instance, ferry_staging_info &info) noexc
     info.copies_in_flight = load.copies;
     info.staging_bytes = instance.staging.staging_bytes();
     info.bytes_in_flight = load.bytes;
+    info.failed_files = instance.staging.failed_files();
     return {};
 }
 

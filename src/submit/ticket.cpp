@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cinttypes>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -83,6 +84,7 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     const copy_site site = {prepared.choice.wanted, stream, &taken};
     const shape &shape = prepared.step.shape;
     ticket.total = shape.bytes();
+    ticket.has_file = shape.has_file();
     const bool is_watched = prepared.step.plan.route == route_kind::staged && !is_in_parts(instance, shape);
     if (error failed = make_event(ticket)) return failed;
     if (error failed = run_step(instance, prepared.step, site, is_watched ? &ticket.progress : nullptr)) return failed;
@@ -99,10 +101,23 @@ void destroy_event(ferry_ticket &ticket) noexcept {
     ticket.passed = nullptr;
 }
 
+// Logs the failure of a file that the program does not know. No thread may write to the progress any more.
+void log_failure(ferry_ticket &ticket) noexcept {
+    const staged_progress &progress = ticket.progress;
+    const file_failure &failed = progress.failure;
+    if (!progress.has_failed || failed.code == file_failure::cancelled || ticket.is_failure_known.exchange(true))
+        return;
+    ticket.instance.log.write(FERRY_LOG_ERROR,
+                              "a copy of a file failed after its ticket was released: error %" PRId32
+                              " of the system at byte %" PRIu64 ", tag %" PRIu64,
+                              failed.code, failed.offset, ticket.tag);
+}
+
 } // namespace
 
 ticket_pool::~ticket_pool() {
     while (ferry_ticket *const left = free_.pop()) {
+        log_failure(*left);
         std::destroy_at(left);
         memory_.deallocate(left, sizeof(ferry_ticket));
     }
@@ -117,6 +132,7 @@ ferry_ticket *ticket_pool::take(ferry_instance &instance) noexcept {
             reused = reused->next;
         if (reused) {
             free_.remove(*reused);
+            log_failure(*reused);
             std::destroy_at(reused);
         }
         place = reused;
@@ -233,6 +249,22 @@ bool look_for(std::int64_t timeout_ns, const Look &look, const Pause &pause) noe
 
 } // namespace
 
+namespace {
+
+error with_failure(ferry_ticket &ticket, const error &failed) noexcept {
+    if (failed.status != FERRY_ERROR_FILE) return failed;
+    ticket.is_failure_known = true;
+    return to_error(ticket.progress.failure);
+}
+
+// A ticket of an empty copy passes.
+error require_file(const ferry_ticket &ticket) noexcept {
+    return ticket.has_file || !ticket.passed ? ok
+                                             : refuse(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_TICKET);
+}
+
+} // namespace
+
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     if (ticket.instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     info.route = ticket.route;
@@ -244,6 +276,7 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
     info.done = is_over;
     if (is_over) info.status = status;
     if (is_over && status == FERRY_ERROR_FILE) {
+        ticket.is_failure_known = true;
         info.file_offset = ticket.progress.failure.offset;
         info.file_error = ticket.progress.failure.code;
     }
@@ -288,10 +321,7 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
         std::uint64_t index = 0;
         if (error failed = wait_for_any(&only, 1, timeout_ns, index)) return failed;
     }
-    if (ticket.is_staged) {
-        const error failed = instance.staging.help(ticket.progress);
-        return failed.status == FERRY_ERROR_FILE ? to_error(ticket.progress.failure) : failed;
-    }
+    if (ticket.is_staged) return with_failure(ticket, instance.staging.help(ticket.progress));
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     status_code status = refuse_destroyed(instance.cu, ticket.owner);
@@ -299,7 +329,45 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
     status = noted(instance, status);
     if (status == FERRY_SUCCESS) status = ask_others(ticket);
     if (status == FERRY_SUCCESS) status = ticket.progress.status.load(std::memory_order_relaxed);
-    return status == FERRY_ERROR_FILE ? to_error(ticket.progress.failure) : error{.status = status};
+    return with_failure(ticket, {.status = status});
+}
+
+error cancel_ticket(ferry_ticket &ticket) noexcept {
+    if (ticket.instance.fork_mark.is_in_child()) return in_child;
+    if (error failed = require_file(ticket)) return failed;
+    ticket.progress.is_cancelled.store(true, std::memory_order_relaxed);
+    return {};
+}
+
+error write_ticket_status(ferry_ticket &ticket, std::uint64_t address, CUstream stream) noexcept {
+    ferry_instance &instance = ticket.instance;
+    const driver_table &cu = instance.cu;
+    if (instance.fork_mark.is_in_child()) return in_child;
+    if (error failed = require_file(ticket)) return failed;
+    context_scope scope(cu);
+    if (error failed = enter_any(instance, stream, scope)) return failed;
+    if (error failed = refuse_events_under_capture(cu, stream)) return failed;
+    address_facts facts;
+    if (error failed = look_up_address(cu, address, address_query::kind_only, facts)) return failed;
+    if (address % sizeof(std::int32_t) != 0 ||
+        (facts.kind != memory_kind::device && facts.kind != memory_kind::managed))
+        return refuse_value(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, address);
+    if (ticket.is_status_written.exchange(true)) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_TICKET);
+    void *block = nullptr;
+    if (error failed = instance.read_buffers.allocate(sizeof(std::int32_t), block)) {
+        ticket.is_status_written = false;
+        return failed;
+    }
+    auto *const word = new (block) std::int32_t(0);
+    ticket.progress.reflect(word);
+    status_code status;
+    if (ticket.passed) status = refuse_destroyed(cu, ticket.owner);
+    if (ticket.passed && status == FERRY_SUCCESS)
+        status = call_optional(cu.cuStreamWaitEvent, stream, ticket.passed, 0u);
+    if (status == FERRY_SUCCESS) status = call_optional(cu.cuMemcpyHtoDAsync, address, word, sizeof *word, stream);
+    // After a failure the block stays in use, because threads may write to it.
+    if (status == FERRY_SUCCESS) static_cast<void>(instance.read_buffers.free_on(stream, block));
+    return {.status = noted(instance, status)};
 }
 
 error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept {

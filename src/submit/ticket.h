@@ -12,9 +12,12 @@ struct ferry_ticket {
     explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
 
     ferry_instance &instance;
-    CUevent passed = nullptr;                           // recorded after the work; null for an empty copy
-    ferry::context_name owner;                          // context of the event
-    bool is_staged = false;                             // the copy is staged as a whole
+    CUevent passed = nullptr;  // recorded after the work; null for an empty copy
+    ferry::context_name owner; // context of the event
+    bool is_staged = false;    // the copy is staged as a whole
+    bool has_file = false;
+    std::atomic<bool> is_failure_known = false;         // the program or the log has the failure of a file
+    std::atomic<bool> is_status_written = false;        // by write_ticket_status
     ferry::staged_progress progress;                    // of that copy, or of a batch's copies of files
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
@@ -70,6 +73,9 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept;
 // Waits until the work of any of the tickets has ended, and returns its index. At least one ticket is required.
 error wait_for_any(ferry_ticket *const *tickets, std::uint64_t count, std::int64_t timeout_ns,
                    std::uint64_t &index) noexcept;
+// See ferry_file.h.
+error cancel_ticket(ferry_ticket &ticket) noexcept;
+error write_ticket_status(ferry_ticket &ticket, std::uint64_t address, CUstream stream) noexcept;
 // Makes later work on the stream wait for the work of the ticket.
 error make_stream_wait(ferry_ticket &ticket, CUstream stream) noexcept;
 error release_ticket(ferry_ticket &ticket) noexcept;

@@ -13,9 +13,9 @@ namespace ferry {
 
 // Why bytes of a file were not transferred.
 struct file_failure {
-    static constexpr std::int32_t end_of_file = FERRY_FILE_ENDED;
+    static constexpr std::int32_t end_of_file = FERRY_FILE_ENDED, cancelled = FERRY_FILE_CANCELLED;
 
-    std::int32_t code = 0;    // the system's error number, or end_of_file; 0: success
+    std::int32_t code = 0;    // the system's error number, or one of these; 0: success
     std::uint64_t offset = 0; // the first byte of the file that was not transferred
 
     explicit operator bool() const noexcept { return code != 0; }

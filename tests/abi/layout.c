@@ -167,7 +167,8 @@ NEXT(ferry_staging_info, threads, busy_threads, 8);
 NEXT(ferry_staging_info, busy_threads, copies_in_flight, 12);
 NEXT(ferry_staging_info, copies_in_flight, staging_bytes, 16);
 NEXT(ferry_staging_info, staging_bytes, bytes_in_flight, 24);
-LAST(ferry_staging_info, bytes_in_flight, 32);
+NEXT(ferry_staging_info, bytes_in_flight, failed_files, 32);
+LAST(ferry_staging_info, failed_files, 40);
 
 FIRST(ferry_usage, struct_size);
 NEXT(ferry_usage, struct_size, threads, 4);

@@ -122,6 +122,20 @@ def test_what_cannot_be_copied_is_named(gpu, path):
         __import__("copy").copy(file)
 
 
+def test_a_copy_is_cancelled(gpu, path):
+    array, stream = gpu.empty(300_000), gpu.stream()
+    with gpu.file(path) as file:
+        ticket = file.read_async(0, array, stream)
+        ticket.cancel()
+        try:
+            ticket.wait()  # it may have been complete before
+        except ferry.Error as failed:
+            assert failed.value == ferry.native.FERRY_FILE_CANCELLED
+        ticket.cancel()
+    with pytest.raises(ferry.Error, match="ticket"):
+        gpu.copy_async(np.zeros(300_000, "uint8"), array, stream).cancel()
+
+
 def test_a_file_that_becomes_shorter_fails_the_ticket(gpu, path):
     array = gpu.empty(300_000)
     file = gpu.file(path)

@@ -114,6 +114,16 @@ class Ticket(Owner):
         if self._status:
             raise failed(self._instance.library, self._status, self._details)
 
+    def cancel(self) -> None:
+        """Cancels copies of files: what has not begun is not transferred. wait() then raises an Error whose value is
+        ferry.native.FERRY_FILE_CANCELLED, unless all bytes were transferred before."""
+        if self._status is not None:
+            return
+        details, room = self._instance._thread.error
+        status = self._instance._tickets.use(self._handle, self._instance.library.ferry_ticket_cancel, room)
+        if status:
+            raise failed(self._instance.library, status, details)
+
     def future(self) -> Future[None]:
         """A future that a thread of the instance completes."""
         if self._status is None:
