@@ -79,6 +79,12 @@ impl Error {
         self.0.numbers
     }
 
+    /// Of `FERRY_ERROR_FILE`: the system's error number, or `FERRY_FILE_ENDED`. `limit` is then the offset of the first
+    /// byte that was not transferred.
+    pub fn file_error(&self) -> Option<i32> {
+        (self.status() == sys::FERRY_ERROR_FILE).then(|| self.value() as i32)
+    }
+
     /// The driver function that failed, such as `cuMemAlloc`.
     pub fn driver_function(&self) -> Option<&'static str> {
         let name = self.0.driver_function;

@@ -1,4 +1,4 @@
-//! Copies between host memory, GPU memory and CUDA arrays, by [ferry](sys).
+//! Copies between host memory, GPU memory, CUDA arrays and files, by [ferry](sys).
 //!
 //! ```
 //! use ferry::{DeviceBuffer, Driver, Ferry, Options};
@@ -77,6 +77,8 @@
 //! # }
 //! ```
 //!
+//! A [`File`] is similar to device memory: a shared borrow is enough to write it. A scope borrows it until the end.
+//!
 //! A prepared batch borrows its memory, and so does a batch that is put together:
 //!
 //! ```compile_fail,E0506
@@ -121,6 +123,7 @@
 #![warn(missing_docs, unsafe_op_in_unsafe_fn)]
 
 mod error;
+mod file;
 mod info;
 mod instance;
 mod memory;
@@ -131,12 +134,13 @@ mod view;
 
 pub use error::{Error, Failed, Result};
 pub use ferry_sys as sys;
-pub use ferry_sys::{CopyFlags, EventFlags, Priority, Route, SourceOrder, StreamFlags}; // arguments
+pub use ferry_sys::{CopyFlags, EventFlags, FileFlags, Priority, Route, SourceOrder, StreamFlags}; // arguments
 pub use ferry_sys::{Field, Kernels, LogLevel, Obstacle, Side, Staging, Status};
+pub use file::File;
 pub use info::{BatchExplanation, DeviceInfo, Explanation};
 pub use instance::{obstacle_text, version, Ferry};
 pub use memory::{Array, DeviceBuffer, HostBuffer, PinnedBuffer, PinnedPool, PoolBlock};
 pub use options::{CopyOptions, Driver, LogLine, Options};
 pub use scope::{Prepared, Scope};
 pub use stream::{Event, Stream, Ticket, Transfer};
-pub use view::{CopyDesc, DeviceView, Element, Pieces, View, ViewMut};
+pub use view::{CopyDesc, DeviceView, Element, FileView, Pieces, View, ViewMut};

@@ -4,6 +4,7 @@ use crate::memory::{Array, DeviceBuffer, Owned, PinnedBuffer, PoolBlock};
 use crate::{sys, Error, Result};
 use std::marker::PhantomData;
 use std::mem::size_of;
+use std::ptr::{null_mut, NonNull};
 use std::sync::Arc;
 
 /// A type whose values ferry copies as bytes.
@@ -34,7 +35,7 @@ pub(crate) struct Shape {
     slice_height: usize, // rows
 }
 
-// SAFETY: the handle of an array may be used on any thread.
+// SAFETY: the handles of arrays and files may be used on any thread.
 unsafe impl Send for Shape {}
 unsafe impl Sync for Shape {}
 
@@ -48,6 +49,13 @@ impl Shape {
     pub(crate) fn array<T: Element>(device: i32, array: *mut sys::CUarray_st, size: [usize; 3]) -> Shape {
         let place = sys::ferry_place { kind: sys::FERRY_KIND_ARRAY, device, array, ..Default::default() };
         Shape { place, ..Shape::tight::<T>(size) }
+    }
+
+    pub(crate) fn file<T: Element>(file: *mut sys::ferry_file, offset: u64, length: usize) -> Shape {
+        let mut shape = Shape::line::<T>(sys::FERRY_KIND_FILE, 0, offset, length);
+        assert!(offset.checked_add(shape.row_pitch as u64).is_some(), "a file has at most u64::MAX bytes");
+        shape.place.file = file;
+        shape
     }
 
     fn tight<T: Element>(size: [usize; 3]) -> Shape {
@@ -121,10 +129,6 @@ impl Shape {
         [width as u64, self.size[1] as u64, self.size[2] as u64]
     }
 
-    pub(crate) fn is_array(&self) -> bool {
-        self.place.kind == sys::FERRY_KIND_ARRAY
-    }
-
     pub(crate) fn count(&self) -> usize {
         self.size.iter().product()
     }
@@ -147,14 +151,15 @@ fn is_empty(size: [usize; 3]) -> bool {
     size.contains(&0)
 }
 
-/// A copy's source: memory or an array, borrowed while the copy may read it.
+/// A copy's source: memory, an array or bytes of a file, borrowed while the copy may read it.
 #[derive(Clone, Copy)]
 pub struct View<'a, T> {
     pub(crate) shape: Shape,
     memory: PhantomData<&'a [T]>,
 }
 
-/// A copy's destination: host memory, borrowed exclusively while the copy may write it; or device memory or an array.
+/// A copy's destination: host memory, borrowed exclusively while the copy may write it; or device memory, an array or
+/// bytes of a file.
 pub struct ViewMut<'a, T> {
     pub(crate) shape: Shape,
     memory: PhantomData<&'a mut [T]>,
@@ -166,6 +171,16 @@ pub struct ViewMut<'a, T> {
 pub struct DeviceView<'a, T> {
     pub(crate) shape: Shape,
     pub(crate) owner: &'a Arc<Owned>,
+    memory: PhantomData<&'a [T]>,
+}
+
+/// Bytes of a file: see [`File`]. ferry orders its accesses by their streams, so a shared borrow is enough to write the
+/// file.
+///
+/// [`File`]: crate::File
+#[derive(Clone, Copy)]
+pub struct FileView<'a, T> {
+    shape: Shape,
     memory: PhantomData<&'a [T]>,
 }
 
@@ -206,6 +221,7 @@ macro_rules! boxes {
 boxes!(View);
 boxes!(ViewMut);
 boxes!(DeviceView);
+boxes!(FileView);
 
 impl<'a, T: Element> View<'a, T> {
     /// The whole of a slice, a buffer or an array.
@@ -238,6 +254,12 @@ impl<'a, T: Element> DeviceView<'a, T> {
 
     pub(crate) fn line(device: i32, address: u64, length: usize, owner: &'a Arc<Owned>) -> Self {
         Self::new(Shape::line::<T>(sys::FERRY_KIND_DEVICE, device, address, length), owner)
+    }
+}
+
+impl<T: Element> FileView<'_, T> {
+    pub(crate) fn new(shape: Shape) -> Self {
+        FileView { shape, memory: PhantomData }
     }
 }
 
@@ -292,6 +314,11 @@ macro_rules! ends {
                 $end { shape: view.shape, memory: PhantomData }
             }
         }
+        impl<'a, T: Element> From<FileView<'a, T>> for $end<'a, T> {
+            fn from(view: FileView<'a, T>) -> Self {
+                $end { shape: view.shape, memory: PhantomData }
+            }
+        }
         impl<'a, T: Element> From<&'a DeviceBuffer<T>> for $end<'a, T> {
             fn from(buffer: &'a DeviceBuffer<T>) -> Self {
                 buffer.view().into()
@@ -325,7 +352,8 @@ pub struct CopyDesc<'a> {
     memory: PhantomData<&'a mut [u8]>,
 }
 
-// SAFETY: the handle of an array may be used on any thread, and the memory is of elements, which are Send and Sync.
+// SAFETY: the handles of arrays and files may be used on any thread, and the memory is of elements, which are Send and
+// Sync.
 unsafe impl Send for CopyDesc<'_> {}
 unsafe impl Sync for CopyDesc<'_> {}
 
@@ -363,13 +391,19 @@ impl<'a> CopyDesc<'a> {
     }
 }
 
-/// Many small copies of lines, each from anywhere to anywhere: the fastest form for thousands.
+/// Many small copies of lines, each from anywhere to anywhere: the fastest form for thousands. Either no source is in a
+/// file, or all sources are in one file. Pieces of a file fill device memory, such as all tensors of a model.
 #[derive(Default)]
 pub struct Pieces<'a> {
     pub(crate) all: Vec<sys::ferry_piece>,
     pub(crate) devices: Vec<i32>,
+    source_file: Option<NonNull<sys::ferry_file>>,
     memory: PhantomData<&'a mut [u8]>,
 }
+
+// SAFETY: as for CopyDesc.
+unsafe impl Send for Pieces<'_> {}
+unsafe impl Sync for Pieces<'_> {}
 
 impl<'a> Pieces<'a> {
     /// No pieces yet.
@@ -377,7 +411,8 @@ impl<'a> Pieces<'a> {
         Pieces::default()
     }
 
-    /// Adds a copy between two views of one size, whose elements follow each other without gaps.
+    /// Adds a copy between two views of one size, whose elements follow each other without gaps. The error of a source
+    /// that is not in the file of the sources before it names `FERRY_FIELD_SOURCE_FILE`.
     pub fn push<T: Element>(
         &mut self,
         source: impl Into<View<'a, T>>,
@@ -387,20 +422,23 @@ impl<'a> Pieces<'a> {
         let copy = CopyDesc::between(&source, &destination)?;
         let sides = [(source, sys::FERRY_SIDE_SOURCE), (destination, sys::FERRY_SIDE_DESTINATION)];
         for (shape, side) in sides {
-            if shape.is_array() {
-                return Err(Error::refusal(
-                    sys::FERRY_ERROR_OTHER_KIND,
-                    side,
-                    sys::FERRY_FIELD_KIND,
-                    sys::FERRY_KIND_ARRAY.0 as u64,
-                    0,
-                ));
+            let kind = shape.place.kind;
+            let is_written_file = kind == sys::FERRY_KIND_FILE && side == sys::FERRY_SIDE_DESTINATION;
+            if kind == sys::FERRY_KIND_ARRAY || is_written_file {
+                let (status, field) = (sys::FERRY_ERROR_OTHER_KIND, sys::FERRY_FIELD_KIND);
+                return Err(Error::refusal(status, side, field, kind.0 as u64, 0));
             }
             if !shape.is_tight() {
                 let pitch = shape.row_pitch as u64;
                 return Err(Error::refusal(sys::FERRY_ERROR_PITCH, side, sys::FERRY_FIELD_ROW_PITCH, pitch, 0));
             }
         }
+        let file = NonNull::new(source.place.file);
+        if !self.is_empty() && file != self.source_file {
+            let (side, field) = (sys::FERRY_SIDE_PIECES, sys::FERRY_FIELD_SOURCE_FILE);
+            return Err(Error::refusal(sys::FERRY_ERROR_HANDLE, side, field, 0, 0));
+        }
+        self.source_file = file;
         let size = copy.raw.width * copy.raw.height.max(1) * copy.raw.depth.max(1);
         let (source, destination) = (copy.raw.source.address, copy.raw.destination.address);
         self.all.push(sys::ferry_piece { destination, source, size });
@@ -424,9 +462,10 @@ impl<'a> Pieces<'a> {
 
     /// The list that calls read.
     pub(crate) fn list(&self) -> sys::ferry_piece_list {
-        let mut list = Default::default();
+        let mut list = sys::ferry_piece_list::default();
         // SAFETY: the list refers to the pieces, which outlive it in every call.
         unsafe { sys::ferry_piece_list_set(&mut list, self.all.as_ptr(), self.len() as u64) };
+        list.source_file = self.source_file.map_or(null_mut(), NonNull::as_ptr);
         list
     }
 
