@@ -84,24 +84,33 @@ func (b *Batch) prepare(s *Stream, options *C.ferry_copy_options, prepared **C.f
 	return C.go_ferry_prepared_create(s.instance.c, b.first(), b.count(), options, s.number(), prepared, info)
 }
 
-// Pieces is a batch of lines: the fastest form for thousands of small copies.
+// Pieces is a batch of lines: the fastest form for thousands of small copies. Either no source is in a [File], or all
+// sources are in one file. Pieces of a file fill device memory, such as all tensors of a model.
 type Pieces struct {
 	all  []C.ferry_piece
+	file *C.ferry_file // of all sources, or nil
 	used []*object
 	err  error
 }
 
 // Add adds a line of size bytes, from the place that [Batch.Add] takes for Line(size). If a line is not inside its
-// memory or its row, calls with the pieces fail with the index of the line.
+// memory or its row, calls with the pieces fail with the index of the line. So do calls with sources in several files.
 func (p *Pieces) Add(destination, source Memory, size uint64) {
 	to, from := destination.end(), source.end()
 	ends := [2]C.uint64_t{} // of the source and the destination
+	of := item{C.FERRY_ITEM_PIECE, C.uint64_t(len(p.all))}
 	for i, end := range []*place{from, to} {
 		var err error
-		if ends[i], err = end.line(C.int32_t(C.FERRY_SIDE_SOURCE+i), size,
-			item{C.FERRY_ITEM_PIECE, C.uint64_t(len(p.all))}); p.err == nil {
+		if ends[i], err = end.line(C.int32_t(C.FERRY_SIDE_SOURCE+i), size, of); p.err == nil {
 			p.err = err
 		}
+	}
+	if len(p.all) == 0 {
+		p.file = from.c.file
+	} else if p.file != from.c.file && p.err == nil {
+		info := newInfo()
+		info.side, info.field, info.item, info.index = C.FERRY_SIDE_PIECES, C.FERRY_FIELD_SOURCE_FILE, of.kind, of.index
+		p.err = failure(C.FERRY_ERROR_HANDLE, &info)
 	}
 	p.all = append(p.all, C.ferry_piece{source: ends[0], destination: ends[1], size: C.uint64_t(size)})
 	p.used = addOwners(p.used, to, from)
@@ -120,22 +129,22 @@ func (p *Pieces) owners() []*object { return p.used }
 func (p *Pieces) count() C.uint64_t { return C.uint64_t(len(p.all)) }
 
 func (p *Pieces) run(f *Instance, options *C.ferry_copy_options, info details) C.int32_t {
-	return C.go_copy_pieces(f.c, first(p.all), p.count(), options, info)
+	return C.go_copy_pieces(f.c, first(p.all), p.count(), p.file, options, info)
 }
 
 func (p *Pieces) enqueue(s *Stream, options *C.ferry_copy_options, ticket **C.ferry_ticket, info details) C.int32_t {
-	return C.go_copy_pieces_async(s.instance.c, first(p.all), p.count(), options, s.number(), ticket, info)
+	return C.go_copy_pieces_async(s.instance.c, first(p.all), p.count(), p.file, options, s.number(), ticket, info)
 }
 
 func (p *Pieces) explain(s *Stream, options *C.ferry_copy_options, explanation *C.ferry_batch_explanation,
 	info details) C.int32_t {
-	return C.go_copy_pieces_explain_async(s.instance.c, first(p.all), p.count(), options, s.number(), explanation,
+	return C.go_copy_pieces_explain_async(s.instance.c, first(p.all), p.count(), p.file, options, s.number(), explanation,
 		info)
 }
 
 func (p *Pieces) prepare(s *Stream, options *C.ferry_copy_options, prepared **C.ferry_prepared,
 	info details) C.int32_t {
-	return C.go_prepared_create_pieces(s.instance.c, first(p.all), p.count(), options, s.number(), prepared, info)
+	return C.go_prepared_create_pieces(s.instance.c, first(p.all), p.count(), p.file, options, s.number(), prepared, info)
 }
 
 // Run makes all copies of a batch, and returns when they are complete. It occupies a thread meanwhile.
@@ -264,7 +273,7 @@ func (s *Stream) SetAddresses(p *Prepared, pieces *Pieces) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	err = s.call(func(info details) C.int32_t {
-		return C.go_prepared_set_addresses(p.c(), first(pieces.all), pieces.count(), s.number(), info)
+		return C.go_prepared_set_addresses(p.c(), first(pieces.all), pieces.count(), pieces.file, s.number(), info)
 	})
 	if err != nil {
 		release()

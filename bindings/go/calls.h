@@ -49,41 +49,45 @@ static inline int32_t go_copy(ferry_instance *instance, const ferry_copy_desc *c
 }
 
 /* Pieces in an array of Go. */
-static inline int32_t go_copy_pieces(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
-                                     const ferry_copy_options *options, ferry_error_info *error) {
+static inline ferry_piece_list go_pieces(const ferry_piece *pieces, uint64_t count, ferry_file *source_file) {
     ferry_piece_list list;
     ferry_piece_list_set(&list, pieces, count);
+    list.source_file = source_file;
+    return list;
+}
+
+static inline int32_t go_copy_pieces(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
+                                     ferry_file *source_file, const ferry_copy_options *options,
+                                     ferry_error_info *error) {
+    const ferry_piece_list list = go_pieces(pieces, count, source_file);
     return ferry_copy_pieces(instance, &list, options, error);
 }
 
 static inline int32_t go_copy_pieces_async(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
-                                           const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket,
-                                           ferry_error_info *error) {
-    ferry_piece_list list;
-    ferry_piece_list_set(&list, pieces, count);
+                                           ferry_file *source_file, const ferry_copy_options *options, uintptr_t stream,
+                                           ferry_ticket **ticket, ferry_error_info *error) {
+    const ferry_piece_list list = go_pieces(pieces, count, source_file);
     return go_ferry_copy_pieces_async(instance, &list, options, stream, ticket, error);
 }
 
 static inline int32_t go_copy_pieces_explain_async(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
-                                                   const ferry_copy_options *options, uintptr_t stream,
-                                                   ferry_batch_explanation *explanation, ferry_error_info *error) {
-    ferry_piece_list list;
-    ferry_piece_list_set(&list, pieces, count);
+                                                   ferry_file *source_file, const ferry_copy_options *options,
+                                                   uintptr_t stream, ferry_batch_explanation *explanation,
+                                                   ferry_error_info *error) {
+    const ferry_piece_list list = go_pieces(pieces, count, source_file);
     return go_ferry_copy_pieces_explain_async(instance, &list, options, stream, explanation, error);
 }
 
 static inline int32_t go_prepared_create_pieces(ferry_instance *instance, const ferry_piece *pieces, uint64_t count,
-                                                const ferry_copy_options *options, uintptr_t stream,
-                                                ferry_prepared **prepared, ferry_error_info *error) {
-    ferry_piece_list list;
-    ferry_piece_list_set(&list, pieces, count);
+                                                ferry_file *source_file, const ferry_copy_options *options,
+                                                uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
+    const ferry_piece_list list = go_pieces(pieces, count, source_file);
     return go_ferry_prepared_create_pieces(instance, &list, options, stream, prepared, error);
 }
 
 static inline int32_t go_prepared_set_addresses(ferry_prepared *prepared, const ferry_piece *pieces, uint64_t count,
-                                                uintptr_t stream, ferry_error_info *error) {
-    ferry_piece_list list;
-    ferry_piece_list_set(&list, pieces, count);
+                                                ferry_file *source_file, uintptr_t stream, ferry_error_info *error) {
+    const ferry_piece_list list = go_pieces(pieces, count, source_file);
     return go_ferry_prepared_set_addresses(prepared, &list, stream, error);
 }
 

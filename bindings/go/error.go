@@ -43,6 +43,15 @@ func (e *Error) Error() string { return "ferry: " + e.line }
 
 func (e *Error) Unwrap() error { return e.Status }
 
+// FileError returns the system's error number or FileEnded, if Status is ErrorFile. Limit is then the offset of the
+// first byte that was not transferred. Else it returns 0.
+func (e *Error) FileError() int {
+	if e.Status != ErrorFile {
+		return 0
+	}
+	return int(int32(e.Value))
+}
+
 // details is where a function of the library describes its error.
 type details = *C.ferry_error_info
 

@@ -1,11 +1,11 @@
-// Package ferry copies between host memory, GPU memory and CUDA arrays. It wraps the C library of the same name, whose
+// Package ferry copies between host memory, GPU memory, CUDA arrays and files. It wraps the C library of the same name, whose
 // headers are the manual: the rules of a C function apply to the method that calls it.
 //
 // # Memory
 //
 // C code may use Go's memory only until a call returns. The types keep this rule: [Slice] makes an [End] of a Go slice,
 // and only calls that wait for their copy take an End. Streams, batches and fills take a [Memory], which is memory
-// outside of Go's heap: [DeviceMemory], [PinnedMemory], [Array] or a [Place] in one of these. A copy in flight can
+// outside of Go's heap: [DeviceMemory], [PinnedMemory], [Array], [File] or a [Place] in one of these. A copy in flight can
 // therefore never access memory that the garbage collector has freed.
 //
 // The package checks that a box is within its slice or allocation before C sees an address. It cannot check three

@@ -12,7 +12,7 @@ import (
 // End is one end of a copy that waits: a [Memory], or a Go slice ([Slice]).
 type End interface{ end() *place }
 
-// Memory is memory outside of Go's heap, which asynchronous calls take too.
+// Memory is memory outside of Go's heap, or a [File]. Asynchronous calls take it too.
 type Memory interface {
 	End
 	Place() Place
@@ -26,7 +26,7 @@ type place struct {
 	size   C.uint64_t    // bytes from the address on; not read for arrays
 }
 
-// Place is a place in memory outside of Go's heap.
+// Place is a place in memory outside of Go's heap, or in a file.
 type Place struct{ place }
 
 func (p Place) end() *place { return &p.place }
@@ -168,12 +168,14 @@ func (p *place) reach(extent Extent) uint64 {
 	return end
 }
 
-// line returns the address of a line of bytes. Its default pitches are the same as in ferry_place.
+// line returns the address of a line of bytes, or its offset in a file. Its default pitches are the same as in
+// ferry_place.
 func (p *place) line(side C.int32_t, size uint64, of item) (C.uint64_t, error) {
-	if p.c.kind == C.FERRY_KIND_ARRAY {
+	isWrittenFile := p.c.kind == C.FERRY_KIND_FILE && side == C.FERRY_SIDE_DESTINATION
+	if p.c.kind == C.FERRY_KIND_ARRAY || isWrittenFile {
 		info := newInfo()
 		info.side, info.field, info.item, info.index = side, C.FERRY_FIELD_KIND, of.kind, of.index
-		info.numbers, info.value = C.FERRY_NUMBERS_VALUE, C.FERRY_KIND_ARRAY
+		info.numbers, info.value = C.FERRY_NUMBERS_VALUE, C.uint64_t(p.c.kind)
 		return 0, failure(C.FERRY_ERROR_OTHER_KIND, &info)
 	}
 	if size == 0 {

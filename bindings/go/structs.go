@@ -571,3 +571,28 @@ func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
 		max_size:    C.uint64_t(s.MaxSize),
 	}
 }
+
+// FileOptions is ferry_file_options.
+type FileOptions struct {
+	Flags FileFlags // FERRY_FILE_*, joined by |; 0: READ
+}
+
+func (s FileOptions) c() C.ferry_file_options {
+	return C.ferry_file_options{
+		struct_size: C.sizeof_ferry_file_options,
+		flags:       C.uint32_t(s.Flags),
+	}
+}
+
+// FileInfo is ferry_file_info.
+type FileInfo struct {
+	Flags FileFlags // FERRY_FILE_READ, FERRY_FILE_WRITE or both
+	Size  uint64    // bytes, now
+}
+
+func newFileInfo(c *C.ferry_file_info) FileInfo {
+	return FileInfo{
+		Flags: FileFlags(c.flags),
+		Size:  uint64(c.size),
+	}
+}

@@ -88,6 +88,8 @@ var structs = []struct {
 	{name: "ferry_array_desc", goName: "ArrayDesc", read: true, passed: true},
 	{name: "ferry_host_options", goName: "HostOptions", passed: true},
 	{name: "ferry_pinned_pool_options", goName: "PinnedPoolOptions", passed: true},
+	{name: "ferry_file_options", goName: "FileOptions", passed: true},
+	{name: "ferry_file_info", goName: "FileInfo", read: true},
 }
 
 var initialisms = map[string]string{"sm": "SM", "sms": "SMs", "ns": "NS", "pci": "PCI", "uuid": "UUID", "luid": "LUID",
