@@ -1,4 +1,4 @@
-// ferry for C#: copies between managed arrays, pinned memory, GPU memory and CUDA arrays. Add this file and
+// ferry for C#: copies between managed arrays, pinned memory, GPU memory, CUDA arrays and files. Add this file and
 // FerryNative.cs to a project that allows unsafe code. docs/languages.md states the rules for memory and threads.
 //
 // All of this file follows three rules:
@@ -20,6 +20,7 @@ using System.Runtime.InteropServices;
 using System.Text;
 using System.Threading;
 using System.Threading.Tasks;
+using Microsoft.Win32.SafeHandles;
 
 namespace Ferry
 {
@@ -88,6 +89,9 @@ namespace Ferry
         public ulong Limit { get { return Info.Limit; } }
         /// <summary>What Value and Limit are.</summary>
         public Numbers Numbers { get { return Info.Numbers; } }
+        /// <summary>Of Status.File: the system's error number, or Constants.FileEnded. Limit is then the offset of the
+        /// first byte that was not transferred. Else 0.</summary>
+        public int FileError { get { return Status == Status.File ? unchecked((int)Info.Value) : 0; } }
         /// <summary>The driver function that failed, such as "cuMemAlloc", or null.</summary>
         public string DriverFunction
         {
@@ -590,8 +594,8 @@ namespace Ferry
 
     // ---- Places
 
-    /// <summary>One end of a copy: an array, memory or an address, and the position of the box. Arrays and objects
-    /// convert implicitly. A copy checks that its box is inside the array or object.</summary>
+    /// <summary>One end of a copy: an array, memory, a file or an address, and the position of the box. Arrays and
+    /// objects convert implicitly. A copy checks that its box is inside the array or object.</summary>
     public unsafe struct Place
     {
         internal NativePlace Native;
@@ -607,6 +611,7 @@ namespace Ferry
 
         public static implicit operator Place(FerryMemory memory) { return memory.At(0); }
         public static implicit operator Place(FerryArray array) { return array.Place; }
+        public static implicit operator Place(FerryFile file) { return file.At(0); }
 
         /// <summary>The caller's host memory, which must stay valid until the copy is complete.</summary>
         public static Place Host(IntPtr address, long size = -1)
@@ -974,6 +979,45 @@ namespace Ferry
         }
     }
 
+    /// <summary>An open file. One end of a copy may be a file if the other end is device memory or an array. A copy on a
+    /// stream requires a ticket or a task, which reports failures of the file. After such a failure, the work of the
+    /// stream goes on. Disposing the file does not affect copies in flight.</summary>
+    public sealed unsafe class FerryFile : FerryObject
+    {
+        internal FerryFile(ObjectHandle handle) : base(handle) { }
+
+        /// <summary>The size of the file, now, and how it can be used.</summary>
+        public FileInfo Info
+        {
+            get
+            {
+                FileInfo info = new FileInfo { StructSize = FileInfo.SizeOf };
+                using (new Hold(Handle)) Calls.Check(Native.ferry_file_get_info(Handle.Pointer, &info, Calls.Error));
+                return info;
+            }
+        }
+
+        /// <summary>The bytes of the file from `offset` on.</summary>
+        public Place At(long offset)
+        {
+            NativePlace native = new NativePlace
+            {
+                Kind = PlaceKind.File, File = Handle.Pointer, Address = Number.Of(offset, "offset")
+            };
+            return new Place { Native = native, Owner = Handle, Size = -1 };
+        }
+
+        /// <summary>Makes the file the source of pieces, and keeps it until the result is disposed. `file` may be
+        /// null.</summary>
+        internal static Hold SetSource(FerryFile file, InstanceHandle caller, PieceList* list)
+        {
+            if (file == null) return new Hold();
+            Hold hold = new Hold(file.Handle, caller);
+            list->SourceFile = file.Handle.Pointer;
+            return hold;
+        }
+    }
+
     /// <summary>Memory of another API such as Vulkan. Its addresses and arrays end with it.</summary>
     public sealed unsafe class ExternalMemory : FerryObject
     {
@@ -1113,17 +1157,19 @@ namespace Ferry
         /// memory or checks its bounds.</summary>
         public void CopyPieces(Piece[] pieces, int count, CopyOptions? options = null)
         {
-            CopyPieces(pieces, count, options, null);
+            CopyPieces(pieces, count, options, null, null);
         }
 
-        public FerryTicket CopyPiecesWithTicket(Piece[] pieces, int count, CopyOptions? options = null)
+        /// <summary>With a source file, the sources of the pieces are offsets in the file.</summary>
+        public FerryTicket CopyPiecesWithTicket(Piece[] pieces, int count, CopyOptions? options = null,
+                                                FerryFile sourceFile = null)
         {
             IntPtr ticket;
-            CopyPieces(pieces, count, options, &ticket);
+            CopyPieces(pieces, count, options, sourceFile, &ticket);
             return new FerryTicket(Handle.Instance, ticket);
         }
 
-        void CopyPieces(Piece[] pieces, int count, CopyOptions? options, IntPtr* ticket)
+        void CopyPieces(Piece[] pieces, int count, CopyOptions? options, FerryFile sourceFile, IntPtr* ticket)
         {
             CopyOptions how;
             PieceList list;
@@ -1132,8 +1178,9 @@ namespace Ferry
             fixed (Piece* first = pieces)
             {
                 Native.ferry_piece_list_set(&list, first, (ulong)count);
-                Calls.Check(Native.ferry_copy_pieces_async(Instance, &list, CopyOptions.Lower(options, &how),
-                                                           Handle.Pointer, ticket, Calls.Error));
+                using (FerryFile.SetSource(sourceFile, Handle.Instance, &list))
+                    Calls.Check(Native.ferry_copy_pieces_async(Instance, &list, CopyOptions.Lower(options, &how),
+                                                               Handle.Pointer, ticket, Calls.Error));
             }
         }
 
@@ -1657,8 +1704,9 @@ namespace Ferry
             finally { uses.Dispose(); }
         }
 
-        /// <summary>Copies the first pieces of an array. Nothing keeps the memory or checks its bounds.</summary>
-        public void CopyPieces(Piece[] pieces, int count, CopyOptions? options = null)
+        /// <summary>Copies the first pieces of an array. Nothing keeps the memory or checks its bounds. With a source
+        /// file, the sources of the pieces are offsets in the file.</summary>
+        public void CopyPieces(Piece[] pieces, int count, CopyOptions? options = null, FerryFile sourceFile = null)
         {
             CopyOptions how;
             PieceList list;
@@ -1667,8 +1715,9 @@ namespace Ferry
             fixed (Piece* first = pieces)
             {
                 Native.ferry_piece_list_set(&list, first, (ulong)count);
-                Calls.Check(Native.ferry_copy_pieces(handle.Pointer, &list, CopyOptions.Lower(options, &how),
-                                                     Calls.Error));
+                using (FerryFile.SetSource(sourceFile, handle, &list))
+                    Calls.Check(Native.ferry_copy_pieces(handle.Pointer, &list, CopyOptions.Lower(options, &how),
+                                                         Calls.Error));
             }
         }
 
@@ -1937,6 +1986,48 @@ namespace Ferry
                 Calls.Check(Native.ferry_event_create(handle.Pointer, device, flags, &made, Calls.Error));
                 return new FerryEvent(new ObjectHandle(handle, "FerryEvent", made, Native.ferry_event_destroy));
             }
+        }
+
+        /// <summary>Opens the file at `path`. The default options open it to read.</summary>
+        public FerryFile OpenFile(string path, FileOptions options = default(FileOptions))
+        {
+            if (path.IndexOf('\0') >= 0) throw new ArgumentException("the path contains a zero", "path");
+            using (new Hold(handle))
+            fixed (byte* name = Encoding.UTF8.GetBytes(path + "\0"))
+            {
+                IntPtr file = IntPtr.Zero;
+                options.StructSize = FileOptions.SizeOf;
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_file_open(handle.Pointer, name, &options, &file, Calls.Error));
+                return NewFile(file);
+            }
+        }
+
+        /// <summary>Opens a file of the program, such as FileStream.SafeFileHandle, with the same access. The program
+        /// may close its file, whose position never moves.</summary>
+        public FerryFile OpenFile(SafeFileHandle osHandle)
+        {
+            bool isHeld = false;
+            using (new Hold(handle))
+            try
+            {
+                IntPtr file = IntPtr.Zero;
+                osHandle.DangerousAddRef(ref isHeld);
+                handle.FreeAbandoned();
+                Calls.Check(Native.ferry_file_open_descriptor(handle.Pointer, (long)osHandle.DangerousGetHandle(),
+                    &file, Calls.Error));
+                return NewFile(file);
+            }
+            finally { if (isHeld) osHandle.DangerousRelease(); }
+        }
+
+        FerryFile NewFile(IntPtr file)
+        {
+            return new FerryFile(new ObjectHandle(handle, "FerryFile", file, (instance, one, error) =>
+            {
+                Native.ferry_file_close(one);
+                return Status.Success;
+            }));
         }
 
         /// <summary>Imports memory of another API. After success a file descriptor is closed.</summary>

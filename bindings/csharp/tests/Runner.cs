@@ -16,8 +16,8 @@ static class Runner
     static int Main(string[] arguments)
     {
         int passed = 0, failed = 0, skipped = 0;
-        foreach (Type type in new[] { typeof(DeclarationTests), typeof(CopyTests), typeof(LifetimeTests),
-                                      typeof(StreamTests) })
+        foreach (Type type in new[] { typeof(DeclarationTests), typeof(CopyTests), typeof(FileTests),
+                                      typeof(LifetimeTests), typeof(StreamTests) })
             foreach (MethodInfo test in type.GetMethods(BindingFlags.Static | BindingFlags.Public))
             {
                 if (arguments.Length > 0 && !test.Name.Contains(arguments[0])) continue;
@@ -83,6 +83,16 @@ static unsafe class Test
         int file = memfd_create("external", 0);
         Equal(ftruncate(file, size), 0, "ftruncate");
         return file;
+    }
+
+    [DllImport("libc.so.6")]
+    static extern IntPtr readlink([MarshalAs(UnmanagedType.LPStr)] string path, byte* target, IntPtr size);
+
+    internal static string ReadLink(string path)
+    {
+        byte* target = stackalloc byte[4096];
+        int length = (int)readlink(path, target, (IntPtr)4096);
+        return length < 0 ? null : System.Text.Encoding.UTF8.GetString(target, length);
     }
 
     internal static byte[] Pattern(long size, int seed)
