@@ -14,6 +14,9 @@
 -- Pointers have no size and keep nothing alive, so ferry cannot check them. Among them are `array + 1` and the `pointer`
 -- of pinned memory: pass the array or the object, and an offset. Nothing checks the calls of ferry.C.
 --
+-- One end of a copy may be a file of file_open, if the other end is device memory or an array. On a stream, such a copy
+-- needs a ticket: stream:copy_with_ticket. After a failure of the file, the work of the stream goes on.
+--
 -- A call that waits stops the whole Lua state. Callbacks (ferry_options.submit, ferry_stream_notify) come from other
 -- threads, on which no Lua may run: write them in C.
 local ffi, bit = require "ffi", require "bit"
@@ -38,7 +41,10 @@ function ferry.check(status, info)
     error(setmetatable({
         status = status, side = info.side, field = info.field, item = info.item, index = tonumber(info.index),
         value = info.value, limit = info.limit, numbers = info.numbers, message = ffi.string(line),
-        driver_function = info.driver_function ~= nil and ffi.string(info.driver_function) or nil }, error_type), 0)
+        driver_function = info.driver_function ~= nil and ffi.string(info.driver_function) or nil,
+        -- Of a file: the system's error number, or FERRY_FILE_ENDED.
+        file_error = status == C.FERRY_ERROR_FILE and tonumber(ffi.cast("int32_t", info.value)) or nil
+    }, error_type), 0)
 end
 
 -- Raises an error about an argument of `part`, which is an end of a FERRY_SIDE_*.
@@ -65,7 +71,7 @@ end
 
 -- A number as C stores it.
 local boxes = { int32_t = ffi.typeof("int32_t[1]"), uint32_t = ffi.typeof("uint32_t[1]"),
-    uint64_t = ffi.typeof("uint64_t[1]") }
+    int64_t = ffi.typeof("int64_t[1]"), uint64_t = ffi.typeof("uint64_t[1]") }
 local function number(type, value, field)
     local box = boxes[type]()
     set(box, 0, value, "options", field)
@@ -97,8 +103,8 @@ function ferry.error_info() return ferry.struct("ferry_error_info") end
 -- ferry.details is where calls describe their error until ferry.check reads it. Finalizers must not use it: they may run
 -- between the two.
 
-local instance, memory, stream = {}, {}, {}
-instance.__index, memory.__index, stream.__index = instance, memory, stream
+local instance, memory, stream, file, ticket = {}, {}, {}, {}, {}
+for _, class in ipairs { instance, memory, stream, file, ticket } do class.__index = class end
 ferry.memory = memory -- the metatable of memory and arrays
 
 -- The instance's handle, for a call that uses an object, or the instance itself.
@@ -147,11 +153,11 @@ end
 local function free(self)
     if not self.finish then return end
     local finish, box = self.finish, self.box
-    self.finish, self.box, self.address, self.pointer, self.array = nil, nil, nil, nil, nil
+    self.finish, self.box, self.address, self.pointer, self.array, self.file = nil, nil, nil, nil, nil, nil
     ffi.gc(box, nil)
     ferry.check(finish(box, ferry.details))
 end
-memory.free, stream.free = free, free
+memory.free, stream.free, file.free, ticket.free = free, free, free, free
 
 -- Opens an instance. `options` are fields of ferry_options, without callbacks. `copy_options` are the options of calls
 -- that have none: fields of ferry_copy_options.
@@ -226,6 +232,41 @@ function instance:stream_create(device, flags, priority)
     end, {})
 end
 
+local function own_file(f, open)
+    local self = own(f, file, "ferry_file *", open, function(handle)
+        C.ferry_file_close(handle)
+        return 0
+    end)
+    self.kind, self.file = C.FERRY_KIND_FILE, self.box[0]
+    return self
+end
+
+-- Opens a file. `options` are fields of ferry_file_options, by default to read. The `file` of the object is a pointer
+-- for ferry_piece_list.source_file. A free does not affect copies in flight.
+function instance:file_open(path, options)
+    if type(path) ~= "string" or path:find("\0", 1, true) then
+        refuse("file", "path", tostring(path) .. ", must be a string without zeros")
+    end
+    local given = ferry.struct("ferry_file_options", options)
+    return own_file(self, function(box) return C.ferry_file_open(self.c, path, given, box, ferry.details) end)
+end
+
+-- Opens the file of a descriptor or, on Windows, of a HANDLE, with the same access. The program may close it.
+function instance:file_open_descriptor(os_handle)
+    os_handle = number("int64_t", os_handle, "os_handle")
+    return own_file(self, function(box)
+        return C.ferry_file_open_descriptor(self.c, os_handle, box, ferry.details)
+    end)
+end
+
+-- A ferry_file_info: the size of the file, now, and the flags.
+function file:info()
+    use(self)
+    local info = ferry.struct("ferry_file_info")
+    ferry.check(C.ferry_file_get_info(self.file, info, ferry.details))
+    return info
+end
+
 -- The bytes of an array or a struct; nil for pointers and numbers, which have the size of themselves.
 local function size_of(cdata)
     local type = tostring(ffi.typeof(cdata))
@@ -235,14 +276,15 @@ local function size_of(cdata)
     end
 end
 
--- One end of a copy: an object, or an array, struct or pointer of ffi, or as source a string; with x, y, z, row_pitch and
--- slice_height of ferry_place, and the offset of the first byte.
+-- One end of a copy: an object, a file, or an array, struct or pointer of ffi, or as source a string; with x, y, z,
+-- row_pitch and slice_height of ferry_place, and the offset of the first byte.
 function ferry.place(memory, at)
     at = at or {}
     local place, size, kind = ffi.new("ferry_place"), nil, type(memory)
-    if kind == "table" and getmetatable(memory) == ferry.memory then
+    local class = kind == "table" and getmetatable(memory)
+    if class == ferry.memory or class == file then
         use(memory)
-        place.kind, place.device = memory.kind, memory.device or 0
+        place.kind, place.device, place.file = memory.kind, memory.device or 0, memory.file
         place.address, place.array, size = memory.address or 0, memory.array, memory.size
     elseif kind == "cdata" or kind == "string" or kind == "userdata" then
         place.kind = C.FERRY_KIND_HOST
@@ -342,12 +384,34 @@ function stream:keep(anchors)
     self.anchors[1] = kept
 end
 
--- Enqueues a copy. Its source must not be written before the copy has completed.
-function stream:copy(copy, options)
+local function enqueue(self, copy, options, box)
     local c, anchors, how = use(self), {}, options_of(options)
     local descs = describe_all(self.f, { copy }, anchors)
     self:keep(anchors) -- first: a copy that fails may have enqueued a part
-    ferry.check(C.ferry_copy_async(c, descs, how, self.box[0], nil, ferry.details))
+    return C.ferry_copy_async(c, descs, how, self.box[0], box, ferry.details)
+end
+
+-- Enqueues a copy. Its source must not be written before the copy has completed.
+function stream:copy(copy, options) ferry.check(enqueue(self, copy, options, nil)) end
+
+-- Enqueues a copy, with a ticket that reports its progress and failures of a file.
+function stream:copy_with_ticket(copy, options)
+    return own(self.f, ticket, "ferry_ticket *", function(box) return enqueue(self, copy, options, box) end,
+        function(handle, info) return C.ferry_ticket_release(handle, info) end)
+end
+
+-- Waits for the copy, and raises its error.
+function ticket:wait()
+    use(self)
+    ferry.check(C.ferry_ticket_wait(self.box[0], C.FERRY_NO_TIMEOUT, ferry.details))
+end
+
+-- A ferry_ticket_info.
+function ticket:info()
+    use(self)
+    local info = ferry.struct("ferry_ticket_info")
+    ferry.check(C.ferry_ticket_get_info(self.box[0], info, ferry.details))
+    return info
 end
 
 -- Enqueues many copies.

@@ -438,6 +438,218 @@ test("a box that leaves its memory is refused", function()
     end
 end)
 
+-- Files
+
+ffi.cdef "int open(const char *, int, ...); long lseek(int, long, int); int close(int);"
+local read_write = { flags = C.FERRY_FILE_READ + C.FERRY_FILE_WRITE }
+
+-- Calls body(path) with a file that has these bytes.
+local function with_file(contents, body)
+    local path = os.tmpname()
+    local handle = assert(io.open(path, "wb"))
+    handle:write(contents)
+    handle:close()
+    local ok, failure = pcall(body, path)
+    os.remove(path)
+    if not ok then error(failure, 0) end
+end
+
+local function contents_of(path)
+    local handle = assert(io.open(path, "rb"))
+    local contents = handle:read("*a")
+    handle:close()
+    return contents
+end
+
+local function text_of(f, memory)
+    local got = ffi.new("uint8_t[?]", memory.size)
+    f:copy { to = got, from = memory, width = memory.size }
+    return ffi.string(got, memory.size)
+end
+
+test("a box goes to a file and back, and changes nothing around it", function()
+    local f = open()
+    local stream, size = f:stream_create(0), 700 * 40 * 3
+    local sent, before = noise(size, 1), noise(50000, 2)
+    local from, to, zeros = f:device_alloc(0, size), f:device_alloc(0, size), ffi.new("uint8_t[?]", size)
+    f:copy { to = from, from = sent, width = size }
+    for way, run in pairs { now = function(copy) f:copy(copy) end, ticket = function(copy)
+        local ticket = stream:copy_with_ticket(copy)
+        ticket:wait()
+        local info = ticket:info()
+        assert(info.done == 1 and info.bytes_done == 300 * 20 * 2 and info.file_error == 0)
+        ticket:free()
+    end } do
+        with_file(ffi.string(before, 50000), function(path)
+            local file, box = f:file_open(path, read_write), at(700, 40, 11, 5, 1)
+            local there = at(500, 24, 7, 2, 1)
+            there.offset = 4096
+            f:copy { to = to, from = zeros, width = size }
+            for _, ends in ipairs { { ferry.place(file, there), ferry.place(from, box) },
+                { ferry.place(to, box), ferry.place(file, there) } } do
+                run { to = ends[1], from = ends[2], width = 300, height = 20, depth = 2 }
+            end
+            local expected, expected_file = ffi.new("uint8_t[?]", size), ffi.new("uint8_t[?]", 50000)
+            ffi.copy(expected_file, before, 50000)
+            for z = 0, 1 do
+                for y = 0, 19 do
+                    local row = ((z + 1) * 40 + y + 5) * 700 + 11
+                    ffi.copy(expected + row, sent + row, 300)
+                    ffi.copy(expected_file + 4096 + ((z + 1) * 24 + y + 2) * 500 + 7, sent + row, 300)
+                end
+            end
+            assert(contents_of(path) == ffi.string(expected_file, 50000), way .. ": wrong bytes in the file")
+            assert(text_of(f, to) == ffi.string(expected, size), way .. ": wrong bytes")
+            file:free()
+        end)
+    end
+    stream:free()
+end)
+
+test("a file is made, and its old bytes are removed", function()
+    local f = open()
+    local memory = f:device_alloc(0, 1000)
+    f:copy { to = memory, from = ("7"):rep(1000), width = 1000 }
+    with_file(("x"):rep(5000), function(path)
+        local flags = C.FERRY_FILE_WRITE + C.FERRY_FILE_CREATE + C.FERRY_FILE_TRUNCATE
+        for _ = 1, 2 do
+            local file = f:file_open(path, { flags = flags })
+            assert(file:info().size == 0 and file:info().flags == C.FERRY_FILE_WRITE)
+            f:copy { to = ferry.place(file, { offset = 5 }), from = memory, width = 1000 }
+            assert(file:info().size == 1005)
+            assert(contents_of(path) == ("\0"):rep(5) .. ("7"):rep(1000))
+            file:free()
+            os.remove(path)
+        end
+    end)
+end)
+
+test("pieces of a file are one copy", function()
+    local f, content = open(), noise(300000, 3)
+    local stream, memory = f:stream_create(0), f:device_alloc(0, 300000)
+    with_file(ffi.string(content, 300000), function(path)
+        local file = f:file_open(path)
+        local offsets, sizes = { 299999, 0, 1000, 1007, 100000 }, { 1, 1000, 7, 65536, 12345 }
+        local pieces, list = ffi.new("ferry_piece[5]"), ffi.new("ferry_piece_list")
+        for i = 0, 4 do
+            pieces[i].source, pieces[i].size = offsets[i + 1], sizes[i + 1]
+            pieces[i].destination = memory.address + 70000 * i % 290000
+        end
+        C.ferry_piece_list_set(list, pieces, 5)
+        list.source_file = file.file
+        local ticket = ffi.new("ferry_ticket *[1]")
+        for way, run in pairs { now = function()
+            ferry.check(C.ferry_copy_pieces(f.c, list, nil, ferry.details))
+        end, ticket = function()
+            ferry.check(C.ferry_copy_pieces_async(f.c, list, nil, stream.box[0], ticket, ferry.details))
+            ferry.check(C.ferry_ticket_wait(ticket[0], C.FERRY_NO_TIMEOUT, ferry.details))
+            ferry.check(C.ferry_ticket_release(ticket[0], ferry.details))
+        end } do
+            f:copy { to = memory, from = ffi.new("uint8_t[300000]"), width = 300000 }
+            run()
+            local got = text_of(f, memory)
+            for i = 0, 4 do
+                local from = 70000 * i % 290000
+                local wanted = ffi.string(content + offsets[i + 1], sizes[i + 1])
+                assert(got:sub(from + 1, from + sizes[i + 1]) == wanted, way .. ": piece " .. i)
+            end
+        end
+        file:free()
+    end)
+    stream:free()
+end)
+
+test("the file of a descriptor keeps its position and may be closed", function()
+    local f, content = open(), noise(1000, 4)
+    local memory = f:device_alloc(0, 100)
+    with_file(ffi.string(content, 1000), function(path)
+        local descriptor = ffi.C.open(path, 2) -- O_RDWR
+        assert(ffi.C.lseek(descriptor, 50, 0) == 50)
+        local file = f:file_open_descriptor(descriptor)
+        assert(file:info().size == 1000 and file:info().flags == read_write.flags)
+        f:copy { to = memory, from = ferry.place(file, { offset = 3 }), width = 100 }
+        assert(text_of(f, memory) == ffi.string(content + 3, 100))
+        assert(ffi.C.lseek(descriptor, 0, 1) == 50)
+        ffi.C.close(descriptor)
+        f:copy { to = ferry.place(file, { offset = 200 }), from = memory, width = 100 }
+        assert(contents_of(path):sub(201, 300) == ffi.string(content + 3, 100))
+        local failure = fails_with(C.FERRY_ERROR_FILE, f.file_open_descriptor, f, descriptor)
+        assert(failure.field == C.FERRY_FIELD_OS_HANDLE and failure.file_error == 9) -- EBADF
+    end)
+end)
+
+-- The size of every file in sysfs is 4096 bytes, but this file ends earlier.
+test("a file that ends early fails its ticket and its copy", function()
+    local f, path = open(), "/sys/devices/system/cpu/online"
+    local stream, memory, file = f:stream_create(0), f:device_alloc(0, 100), f:file_open(path)
+    local last = #contents_of(path)
+    local copy = { to = memory, from = ferry.place(file, { offset = 1 }), width = 100 }
+    local ticket = stream:copy_with_ticket(copy)
+    for _, call in ipairs { function() ticket:wait() end, function() f:copy(copy) end } do
+        local failure = fails_with(C.FERRY_ERROR_FILE, call)
+        assert(failure.file_error == C.FERRY_FILE_ENDED and failure.limit == last, tostring(failure))
+    end
+    local info = ticket:info()
+    assert(info.status == C.FERRY_ERROR_FILE and info.file_error == C.FERRY_FILE_ENDED and info.file_offset == last)
+    stream:synchronize() -- the stream goes on
+    ticket:free()
+    raises("the object was freed", ticket.wait, ticket)
+    raises("the object was freed", ticket.info, ticket)
+    stream:free()
+end)
+
+test("what cannot be opened or copied is named", function()
+    local f = open()
+    local stream, memory = f:stream_create(0), f:device_alloc(0, 100)
+    with_file(("x"):rep(1000), function(path)
+        local failure = fails_with(C.FERRY_ERROR_FILE, f.file_open, f, path .. ".missing")
+        assert(failure.field == C.FERRY_FIELD_PATH and failure.file_error == 2) -- ENOENT
+        failure = fails_with(C.FERRY_ERROR_HANDLE, f.file_open, f, "/tmp")
+        assert(failure.field == C.FERRY_FIELD_PATH and failure.file_error == nil)
+        failure = fails_with(C.FERRY_ERROR_FLAGS, f.file_open, f, path, { flags = C.FERRY_FILE_CREATE })
+        assert(failure.side == C.FERRY_SIDE_OPTIONS and failure.field == C.FERRY_FIELD_FLAGS)
+        for _, bad in ipairs { "a\0b", 5, true } do
+            assert(raises("file.path: ", f.file_open, f, bad).field == C.FERRY_FIELD_PATH)
+        end
+        raises("options.os_handle: ", f.file_open_descriptor, f, 0.5)
+        raises("options.flags: ", f.file_open, f, path, { flags = -1 })
+
+        local file = f:file_open(path)
+        local function copy(to, from) return { to = to, from = from, width = 100 } end
+        failure = fails_with(C.FERRY_ERROR_OUT_OF_BOUNDS, f.copy, f, copy(memory, ferry.place(file, { offset = 901 })))
+        assert(failure.side == C.FERRY_SIDE_SOURCE and failure.field == C.FERRY_FIELD_OFFSET)
+        assert(failure.value == 1001 and failure.limit == 1000)
+        failure = fails_with(C.FERRY_ERROR_HANDLE, f.copy, f, copy(file, memory))
+        assert(failure.side == C.FERRY_SIDE_DESTINATION and failure.field == C.FERRY_FIELD_FILE)
+        failure = fails_with(C.FERRY_ERROR_UNSUPPORTED, f.copy, f, copy(ffi.new("char[100]"), file))
+        assert(failure.side == C.FERRY_SIDE_DESTINATION and failure.field == C.FERRY_FIELD_KIND)
+        failure = fails_with(C.FERRY_ERROR_INVALID_ARGUMENT, stream.copy, stream, copy(memory, file))
+        assert(failure.field == C.FERRY_FIELD_TICKET)
+        local place = ferry.place(file)
+        file:free()
+        file:free()
+        for _, from in ipairs { file, place } do
+            raises("the object was freed", f.copy, f, copy(memory, from))
+            raises("the object was freed", stream.copy_with_ticket, stream, copy(memory, from))
+        end
+        raises("the object was freed", file.info, file)
+    end)
+    stream:free()
+end)
+
+test("files and tickets may be collected in any order", function()
+    for _ = 1, 20 do
+        local f = open()
+        local stream, memory = f:stream_create(0), f:device_alloc(0, 4)
+        local file = f:file_open("/sys/devices/system/cpu/online")
+        local ticket, state = stream:copy_with_ticket { to = memory, from = file, width = 4 }, f.state
+        f, stream, memory, file, ticket = nil, nil, nil, nil, nil
+        collectgarbage()
+        collectgarbage()
+        assert(state.users == 0)
+    end
+end)
+
 -- With the software libcuda in the library path.
 if os.getenv("FERRY_SOFTWARE_LIBCUDA") then
     test("objects of another driver are refused", function()
