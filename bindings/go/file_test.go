@@ -113,6 +113,28 @@ func TestAFileIsMadeAndItsOldBytesAreRemoved(t *testing.T) {
 	}
 }
 
+func TestCloseClosesTheFileForTheSystem(t *testing.T) {
+	path := fileWith(t, noise(10))
+	count := func() (count int) {
+		links, err := filepath.Glob("/proc/self/fd/*")
+		must(t, err)
+		for _, link := range links {
+			if target, err := os.Readlink(link); err == nil && target == path {
+				count++
+			}
+		}
+		return count
+	}
+	file := openFile(t, open(t), path, 0)
+	if links := count(); links != 1 {
+		t.Error(links)
+	}
+	must(t, file.Close())
+	if links := count(); links != 0 {
+		t.Error(links)
+	}
+}
+
 func TestPiecesOfAFileAreOneCopy(t *testing.T) {
 	f := open(t)
 	s, content := stream(t, f), noise(300_000)
@@ -263,6 +285,9 @@ func TestWhatCannotBeOpenedOrCopiedIsNamed(t *testing.T) {
 		t.Error(open, "files are open")
 	}
 	must(t, file.Close())
+	if open := f.OpenObjects()["file"]; open != 0 {
+		t.Error(open, "files are open")
+	}
 	if err := f.Copy(memory, file, Line(100)); err != ErrClosed {
 		t.Error(err)
 	}

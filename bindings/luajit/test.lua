@@ -650,6 +650,19 @@ test("files and tickets may be collected in any order", function()
     end
 end)
 
+test("a free closes the file for the system", function()
+    local function next_descriptor()
+        local descriptor = ffi.C.open("/dev/null", 0)
+        ffi.C.close(descriptor)
+        return descriptor
+    end
+    local f, before = open(), next_descriptor()
+    local file = f:file_open("/sys/devices/system/cpu/online")
+    assert(next_descriptor() ~= before)
+    file:free()
+    assert(next_descriptor() == before)
+end)
+
 -- With the software libcuda in the library path.
 if os.getenv("FERRY_SOFTWARE_LIBCUDA") then
     test("objects of another driver are refused", function()

@@ -195,6 +195,238 @@ test "a default stream is a pointer that is not dereferenced" {
     try expect(ferry.ferry_stream_synchronize(f, null, null) == 0);
 }
 
+extern fn mkstemp(path: [*:0]u8) c_int;
+extern fn unlink(path: [*:0]const u8) c_int;
+
+/// A file that the test removes.
+const TestFile = struct {
+    path: [22:0]u8,
+    own: std.Io.File,
+
+    fn init(contents: []const u8) !TestFile {
+        var path = "/tmp/ferry-zig-XXXXXXX".*;
+        const handle = mkstemp(&path);
+        try expect(handle >= 0);
+        const own = std.Io.File{ .handle = handle, .flags = .{ .nonblocking = false } };
+        try own.writePositionalAll(std.testing.io, contents, 0);
+        return .{ .path = path, .own = own };
+    }
+
+    fn deinit(file: *const TestFile) void {
+        file.own.close(std.testing.io);
+        _ = unlink(&file.path);
+    }
+
+    fn expectContents(file: *const TestFile, comptime size: usize, expected: *const [size]u8) !void {
+        var found: [size + 1]u8 = undefined;
+        try expect(try file.own.readPositionalAll(std.testing.io, &found, 0) == size);
+        try std.testing.expectEqualSlices(u8, expected, found[0..size]);
+    }
+};
+
+fn open_file(f: *ferry.ferry_instance, path: [*:0]const u8, flags: u32) !*ferry.ferry_file {
+    var file: ?*ferry.ferry_file = null;
+    try expect(ferry.ferry_file_open(f, path, &.{ .flags = flags }, &file, null) == 0);
+    return file.?;
+}
+
+fn noise(comptime size: usize, seed: usize) [size]u8 {
+    var bytes: [size]u8 = undefined;
+    for (&bytes, 0..) |*byte, i| byte.* = @truncate(i * 31 + i / 256 + seed);
+    return bytes;
+}
+
+test "a box goes to a file and back, and changes nothing around it" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    const size = 4096;
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, 2 * size, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory, null);
+    const sent = noise(size, 0);
+    const before = noise(4 * size, 100);
+    for ([_]bool{ false, true }) |is_async| {
+        const there = try TestFile.init(&before);
+        defer there.deinit();
+        const file = try open_file(f, &there.path, ferry.FERRY_FILE_READ | ferry.FERRY_FILE_WRITE);
+        defer ferry.ferry_file_close(file);
+        var received: [size]u8 = @splat(0xee);
+        try expect(ferry.ferry_copy_bytes(f, memory, @intFromPtr(&sent), size, null, null) == 0);
+        try expect(ferry.ferry_copy_bytes(f, memory + size, @intFromPtr(&received), size, null, null) == 0);
+        const here = Geometry{ .pitch = 64, .height = 9, .x = 3, .y = 2, .z = 1 };
+        const inside = Geometry{ .pitch = 500, .height = 8, .x = 7, .y = 1, .z = 1 };
+        var box: ferry.ferry_place = undefined;
+        ferry.ferry_place_file_pitched(&box, file, 1000, inside.pitch, inside.height);
+        box.x = inside.x;
+        box.y = inside.y;
+        box.z = inside.z;
+        const copies = [_]ferry.ferry_copy_desc{
+            .{
+                .source = place(ferry.FERRY_KIND_DEVICE, memory, here),
+                .destination = box,
+                .width = 30,
+                .height = 5,
+                .depth = 2,
+            },
+            .{
+                .source = box,
+                .destination = place(ferry.FERRY_KIND_DEVICE, memory + size, here),
+                .width = 30,
+                .height = 5,
+                .depth = 2,
+            },
+        };
+        for (copies) |copy| {
+            if (is_async) {
+                var ticket: ?*ferry.ferry_ticket = null;
+                try expect(ferry.ferry_copy_async(f, &copy, null, null, &ticket, null) == 0);
+                const info = try info_of(ticket);
+                try expect(info.bytes_done == 30 * 5 * 2 and info.file_error == 0 and info.file_offset == 0);
+            } else {
+                try expect(ferry.ferry_copy(f, &copy, null, null) == 0);
+            }
+        }
+        var expected = received;
+        var expected_file = before;
+        for (0..2) |z| for (0..5) |y| for (0..30) |x| {
+            const byte = sent[at(here, x, y, z)];
+            expected[at(here, x, y, z)] = byte;
+            expected_file[1000 + at(inside, x, y, z)] = byte;
+        };
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&received), memory + size, size, null, null) == 0);
+        try std.testing.expectEqualSlices(u8, &expected, &received);
+        try there.expectContents(4 * size, &expected_file);
+    }
+}
+
+test "pieces of a file are one copy" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, 4096, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory, null);
+    const contents = noise(10000, 1);
+    const there = try TestFile.init(&contents);
+    defer there.deinit();
+    const file = try open_file(f, &there.path, 0);
+    defer ferry.ferry_file_close(file);
+    const pieces = [_]ferry.ferry_piece{
+        .{ .source = 9999, .destination = memory, .size = 1 },
+        .{ .source = 0, .destination = memory + 1000, .size = 700 },
+        .{ .source = 700, .destination = memory + 10, .size = 33 },
+        .{ .source = 5000, .destination = memory + 2000, .size = 2096 },
+    };
+    var list = ferry.ferry_piece_list{};
+    ferry.ferry_piece_list_set(&list, &pieces, pieces.len);
+    list.source_file = file;
+    for ([_]bool{ false, true }) |is_async| {
+        var received: [4096]u8 = @splat(0xee);
+        var expected = received;
+        try expect(ferry.ferry_copy_bytes(f, memory, @intFromPtr(&received), received.len, null, null) == 0);
+        if (is_async) {
+            var ticket: ?*ferry.ferry_ticket = null;
+            try expect(ferry.ferry_copy_pieces_async(f, &list, null, null, &ticket, null) == 0);
+            const info = try info_of(ticket);
+            try expect(info.bytes_done == 1 + 700 + 33 + 2096);
+        } else {
+            try expect(ferry.ferry_copy_pieces(f, &list, null, null) == 0);
+        }
+        for (pieces) |piece| {
+            @memcpy(expected[piece.destination - memory ..][0..piece.size], contents[piece.source..][0..piece.size]);
+        }
+        try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&received), memory, received.len, null, null) == 0);
+        try std.testing.expectEqualSlices(u8, &expected, &received);
+    }
+}
+
+test "a file of std may be closed after ferry has opened it" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, 100, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory, null);
+    const contents = noise(1000, 2);
+    var file: ?*ferry.ferry_file = null;
+    {
+        const there = try TestFile.init(&contents);
+        defer there.deinit();
+        try expect(ferry.ferry_file_open_descriptor(f, there.own.handle, &file, null) == 0);
+    }
+    defer ferry.ferry_file_close(file.?);
+    var info = ferry.ferry_file_info{};
+    try expect(ferry.ferry_file_get_info(file.?, &info, null) == 0);
+    try expect(info.size == 1000 and info.flags == ferry.FERRY_FILE_READ | ferry.FERRY_FILE_WRITE);
+    var copy = ferry.ferry_copy_desc{ .width = 100 };
+    ferry.ferry_place_file(&copy.source, file, 3);
+    ferry.ferry_place_device(&copy.destination, 0, memory);
+    try expect(ferry.ferry_copy(f, &copy, null, null) == 0);
+    var received: [100]u8 = undefined;
+    try expect(ferry.ferry_copy_bytes(f, @intFromPtr(&received), memory, received.len, null, null) == 0);
+    try std.testing.expectEqualSlices(u8, contents[3..103], &received);
+}
+
+// The size of every file in sysfs is 4096 bytes, but this file ends earlier.
+test "a file that ends early fails its ticket and its copy" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, 100, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory, null);
+    const path = "/sys/devices/system/cpu/online";
+    var contents: [4096]u8 = undefined;
+    const end = (try std.Io.Dir.cwd().readFile(std.testing.io, path, &contents)).len;
+    const file = try open_file(f, path, ferry.FERRY_FILE_READ);
+    defer ferry.ferry_file_close(file);
+    var copy = ferry.ferry_copy_desc{ .width = 100 };
+    ferry.ferry_place_file(&copy.source, file, 1);
+    ferry.ferry_place_device(&copy.destination, 0, memory);
+    var info = ferry.ferry_error_info{};
+    try expect(ferry.ferry_copy(f, &copy, null, &info) == ferry.FERRY_ERROR_FILE);
+    try expect(@as(i64, @bitCast(info.value)) == ferry.FERRY_FILE_ENDED and info.limit == end);
+    try expect(info.numbers == ferry.FERRY_NUMBERS_SYSTEM);
+    var ticket: ?*ferry.ferry_ticket = null;
+    try expect(ferry.ferry_copy_async(f, &copy, null, null, &ticket, &info) == 0);
+    defer _ = ferry.ferry_ticket_release(ticket.?, null);
+    try expect(ferry.ferry_ticket_wait(ticket.?, ferry.FERRY_NO_TIMEOUT, &info) == ferry.FERRY_ERROR_FILE);
+    var found = ferry.ferry_ticket_info{};
+    try expect(ferry.ferry_ticket_get_info(ticket.?, &found, null) == 0);
+    try expect(found.status == ferry.FERRY_ERROR_FILE and found.file_error == ferry.FERRY_FILE_ENDED);
+    try expect(found.file_offset == end);
+}
+
+test "what cannot be opened or copied is named" {
+    const f = try open();
+    defer ferry.ferry_close(f);
+    var memory: u64 = 0;
+    try expect(ferry.ferry_device_alloc(f, 0, 100, &memory, null) == 0);
+    defer _ = ferry.ferry_device_free(f, memory, null);
+    var file: ?*ferry.ferry_file = null;
+    var info = ferry.ferry_error_info{};
+    try expect(ferry.ferry_file_open(f, "/nonexistent/ferry", null, &file, &info) == ferry.FERRY_ERROR_FILE);
+    try expect(info.field == ferry.FERRY_FIELD_PATH and info.value == 2 and file == null); // ENOENT
+    try expect(ferry.ferry_file_open(f, "/tmp", null, &file, &info) == ferry.FERRY_ERROR_HANDLE);
+    try expect(info.field == ferry.FERRY_FIELD_PATH);
+    const there = try TestFile.init(&noise(1000, 3));
+    defer there.deinit();
+    const truncate = ferry.ferry_file_options{ .flags = ferry.FERRY_FILE_TRUNCATE }; // without WRITE
+    try expect(ferry.ferry_file_open(f, &there.path, &truncate, &file, &info) == ferry.FERRY_ERROR_FLAGS);
+    try expect(info.side == ferry.FERRY_SIDE_OPTIONS and info.field == ferry.FERRY_FIELD_FLAGS);
+    file = try open_file(f, &there.path, 0);
+    defer ferry.ferry_file_close(file);
+    var copy = ferry.ferry_copy_desc{ .width = 100 };
+    ferry.ferry_place_file(&copy.source, file, 901);
+    ferry.ferry_place_device(&copy.destination, 0, memory);
+    try expect(ferry.ferry_copy(f, &copy, null, &info) == ferry.FERRY_ERROR_OUT_OF_BOUNDS);
+    try expect(info.side == ferry.FERRY_SIDE_SOURCE and info.field == ferry.FERRY_FIELD_OFFSET);
+    try expect(info.value == 1001 and info.limit == 1000);
+    copy.source.address = 0;
+    try expect(ferry.ferry_copy_async(f, &copy, null, null, null, &info) == ferry.FERRY_ERROR_INVALID_ARGUMENT);
+    try expect(info.field == ferry.FERRY_FIELD_TICKET);
+    std.mem.swap(ferry.ferry_place, &copy.source, &copy.destination);
+    try expect(ferry.ferry_copy(f, &copy, null, &info) == ferry.FERRY_ERROR_HANDLE);
+    try expect(info.side == ferry.FERRY_SIDE_DESTINATION and info.field == ferry.FERRY_FIELD_FILE);
+}
+
 extern fn calloc(count: usize, size: usize) ?[*]u8;
 extern fn free(memory: ?[*]u8) void;
 

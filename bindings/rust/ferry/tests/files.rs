@@ -254,7 +254,13 @@ fn a_file_may_be_written_and_dropped_by_any_thread() {
             });
         }
     });
+    let count = || {
+        let links = fs::read_dir("/proc/self/fd").unwrap().filter_map(|link| fs::read_link(link.ok()?.path()).ok());
+        links.filter(|target| *target == folder.0.join("parts")).count()
+    };
+    assert_eq!(count(), 1);
     std::thread::spawn(move || drop(file)).join().unwrap();
+    assert_eq!(count(), 0);
     let written = fs::read(folder.0.join("parts")).unwrap();
     assert!(written.iter().enumerate().all(|(i, byte)| *byte as usize == i / 10_000) && written.len() == 40_000);
 }
