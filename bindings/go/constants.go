@@ -705,7 +705,12 @@ const (
 
 // FERRY_FILE_ENDED
 const (
-	FileEnded = -1
+	FileEnded = -1 // the file had ended before this byte
+)
+
+// FERRY_FILE_CANCELLED
+const (
+	FileCancelled = -2 // ferry_ticket_cancel came before this byte
 )
 
 // FERRY_IPC_HANDLE_SIZE

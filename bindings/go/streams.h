@@ -150,6 +150,10 @@ static inline int32_t go_ferry_external_semaphore_release_deferred(ferry_instanc
     return ferry_external_semaphore_release_deferred(instance, semaphore, (struct CUstream_st *)stream, error);
 }
 
+static inline int32_t go_ferry_ticket_write_status(ferry_ticket *ticket, uint64_t address, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ticket_write_status(ticket, address, (struct CUstream_st *)stream, error);
+}
+
 static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
     return ferry_ipc_close_memory(instance, address, (struct CUstream_st *)stream, error);
 }

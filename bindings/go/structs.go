@@ -246,11 +246,11 @@ type TicketInfo struct {
 	Done       bool   // the work has ended, with success or not
 	Status     Status // of the work. 0: in flight, or ended with success; else what ended it
 	Route      Route  // FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0
-	BytesDone  uint64 // bytes that have arrived. Before the end, only single staged copies have a number
+	BytesDone  uint64 // bytes that have arrived. Before the end, only staged copies and files have a number
 	BytesTotal uint64 // of the copy, the batch or the fill. 0: a prepared batch or a stream
 	Tag        uint64 // ferry_copy_options.tag; 0: a stream
 	FileOffset uint64 // bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE
-	FileError  int    // number of the system's error. FERRY_FILE_ENDED: no byte is there; 0: no error of a file
+	FileError  int    // number of the system's error, or FERRY_FILE_*; 0: no error of a file
 }
 
 func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
@@ -363,6 +363,7 @@ type StagingInfo struct {
 	CopiesInFlight uint32
 	StagingBytes   uint64 // pinned for the staging buffers of all devices
 	BytesInFlight  uint64 // of copies in flight: bytes that have not arrived yet
+	FailedFiles    uint64 // count of calls with copies of files that failed later, see ferry_file.h
 }
 
 func newStagingInfo(c *C.ferry_staging_info) StagingInfo {
@@ -372,6 +373,7 @@ func newStagingInfo(c *C.ferry_staging_info) StagingInfo {
 		CopiesInFlight: uint32(c.copies_in_flight),
 		StagingBytes:   uint64(c.staging_bytes),
 		BytesInFlight:  uint64(c.bytes_in_flight),
+		FailedFiles:    uint64(c.failed_files),
 	}
 }
 
