@@ -908,8 +908,9 @@ const row rows[] = {
              ferry_file_close(*made);
              close(descriptor);
          });
-         return
-             [&at, made, descriptor] { return ferry_file_open_descriptor(at.ferry, descriptor, made.get(), nullptr); };
+         return [&at, made, descriptor] {
+             return ferry_file_open_descriptor(at.ferry, descriptor, nullptr, made.get(), nullptr);
+         };
 #else
          static_cast<void>(at);
          return {};

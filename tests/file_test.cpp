@@ -4,9 +4,11 @@
 #include <atomic>
 #include <cerrno>
 #include <csignal>
+#include <cstdarg>
 #include <cstring>
 #include <filesystem>
 #include <random>
+#include <span>
 #include <thread>
 
 #include "ferry/ferry.hpp"
@@ -23,6 +25,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 #endif
@@ -33,10 +36,15 @@ namespace {
 struct replaced_transfer {
     std::atomic<int> left = 0; // transfers up to this one; 0: none is replaced
     std::atomic<int> failure = 0;
-    std::atomic<bool> is_short = false; // transfers one byte, otherwise fails or ends
+    std::atomic<bool> is_short = false;   // transfers one byte or, if it is direct, one block; otherwise fails or ends
+    std::atomic<bool> was_direct = false; // the replaced transfer
     std::atomic<int> calls = 0;
     std::atomic<bool> are_late = false; // all transfers wait until it is false, as on a server that does not answer
     std::atomic<int> waiting = 0;
+    std::atomic<long> refused_call = -1; // the number of a system call
+    std::atomic<int> refusal = EPERM;    // as a container's filter
+    std::atomic<int> flushes = 0, flush_failure = 0, calls_before_flush = 0;
+    std::atomic<bool> is_flush_late = false;
 } replaced;
 
 } // namespace
@@ -44,6 +52,8 @@ struct replaced_transfer {
 #if defined(__linux__)
 extern "C" ssize_t __real_preadv64(int, const iovec *, int, off64_t);
 extern "C" ssize_t __real_pwritev64(int, const iovec *, int, off64_t);
+extern "C" int __real_fdatasync(int);
+extern "C" long __real_syscall(long, ...);
 
 namespace {
 
@@ -54,8 +64,10 @@ ssize_t transfer_or_replace(Transfer transfer, int file, const iovec *parts, int
     replaced.are_late.wait(true);
     --replaced.waiting;
     if (replaced.left == 0 || --replaced.left != 0) return transfer(file, parts, count, offset);
-    const iovec byte = {parts[0].iov_base, 1};
-    if (replaced.is_short) return transfer(file, &byte, 1, offset);
+    const bool is_direct = (fcntl(file, F_GETFL) & O_DIRECT) != 0;
+    replaced.was_direct = is_direct;
+    const iovec first = {parts[0].iov_base, std::min<std::size_t>(parts[0].iov_len, is_direct ? 4096 : 1)};
+    if (replaced.is_short) return transfer(file, &first, 1, offset);
     errno = replaced.failure;
     return replaced.failure ? -1 : 0;
 }
@@ -67,6 +79,26 @@ extern "C" ssize_t __wrap_preadv64(int file, const iovec *parts, int count, off6
 }
 extern "C" ssize_t __wrap_pwritev64(int file, const iovec *parts, int count, off64_t offset) {
     return transfer_or_replace(__real_pwritev64, file, parts, count, offset);
+}
+extern "C" int __wrap_fdatasync(int file) {
+    ++replaced.flushes;
+    replaced.calls_before_flush = replaced.calls.load();
+    replaced.is_flush_late.wait(true);
+    errno = replaced.flush_failure;
+    return replaced.flush_failure ? -1 : __real_fdatasync(file);
+}
+extern "C" long __wrap_syscall(long number, ...) {
+    long given[6];
+    std::va_list list;
+    va_start(list, number);
+    for (long &one : given)
+        one = va_arg(list, long);
+    va_end(list);
+    if (number == replaced.refused_call) {
+        errno = replaced.refusal;
+        return -1;
+    }
+    return __real_syscall(number, given[0], given[1], given[2], given[3], given[4], given[5]);
 }
 #endif
 
@@ -95,6 +127,10 @@ ferry_place on_device(std::uint64_t address, std::uint64_t row_pitch = 0, std::u
     return place;
 }
 
+// FERRY_FILE_DIRECT_*, or the flag instead.
+constexpr std::uint32_t ways_to_transfer[] = {FERRY_FILE_DIRECT_AUTO, FERRY_FILE_DIRECT_NEVER, FERRY_FILE_DIRECT_ALWAYS,
+                                              FERRY_FILE_KEEP_CACHE};
+
 class files : public ferry_test {
 protected:
     void SetUp() override {
@@ -108,24 +144,45 @@ protected:
         ferry_test::TearDown();
     }
 
-    file_owner open(const std::string &path, std::uint32_t flags = FERRY_FILE_READ) {
-        const ferry_file_options options = {sizeof options, flags};
+    file_owner open(const std::string &path, std::uint32_t flags = FERRY_FILE_READ,
+                    std::int32_t direct = FERRY_FILE_DIRECT_AUTO) {
+        const ferry_file_options options = {sizeof options, flags, direct};
         ferry_error_info error = new_error();
         ferry_file *file = nullptr;
         EXPECT_OK(ferry_file_open(basic.get(), path.c_str(), &options, &file, &error)) << describe(error);
         return file_owner(file);
     }
-    file_owner open(const temporary_file &file, std::uint32_t flags = FERRY_FILE_READ) {
-        return open(file.path(), flags);
+    file_owner open(const temporary_file &file, std::uint32_t flags = FERRY_FILE_READ,
+                    std::int32_t direct = FERRY_FILE_DIRECT_AUTO) {
+        return open(file.path(), flags, direct);
     }
-    ferry_error_info refuse_open(const char *path, std::int32_t status, std::uint32_t flags = FERRY_FILE_READ) {
-        const ferry_file_options options = {sizeof options, flags};
+    ferry_error_info refuse_open(const char *path, std::int32_t status, std::uint32_t flags = FERRY_FILE_READ,
+                                 std::int32_t direct = FERRY_FILE_DIRECT_AUTO) {
+        const ferry_file_options options = {sizeof options, flags, direct};
         ferry_error_info error = new_error();
         ferry_file *file = reinterpret_cast<ferry_file *>(1);
         EXPECT_EQ(status, ferry_file_open(basic.get(), path, &options, &file, &error)) << describe(error);
         EXPECT_EQ(nullptr, file);
         return error;
     }
+    // For reading and writing. Null if the system has no direct I/O for the file.
+    file_owner open_as(const std::string &path, std::uint32_t how) {
+        const bool keeps_cache = how == FERRY_FILE_KEEP_CACHE;
+        const ferry_file_options options = {sizeof options,
+                                            FERRY_FILE_READ | FERRY_FILE_WRITE | (keeps_cache ? how : 0),
+                                            keeps_cache ? FERRY_FILE_DIRECT_AUTO : static_cast<std::int32_t>(how)};
+        ferry_file *file = nullptr;
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_file_open(basic.get(), path.c_str(), &options, &file, &error);
+        if (how != FERRY_FILE_DIRECT_ALWAYS && !keeps_cache) {
+            EXPECT_OK(status) << describe(error);
+        } else if (status != FERRY_SUCCESS) {
+            EXPECT_EQ(status, FERRY_ERROR_UNSUPPORTED) << describe(error);
+            EXPECT_EQ(error.field, keeps_cache ? FERRY_FIELD_FLAGS : FERRY_FIELD_DIRECT) << describe(error);
+        }
+        return file_owner(file);
+    }
+    file_owner open_as(const temporary_file &file, std::uint32_t how) { return open_as(file.path(), how); }
     // With each level of checks in turn.
     void copy(const ferry_copy_desc &copy) {
         ferry_error_info error = new_error();
@@ -617,49 +674,58 @@ TEST_F(files, a_file_that_becomes_shorter_fails_the_ticket_and_no_other_copy) {
 }
 
 #if defined(__linux__)
-// Each transfer of a copy is replaced once. Signals and short transfers are repeated. All other failures are reported
-// with their error number, and no byte is reported as copied that was not.
+// Each transfer of a copy is replaced once. Signals and short transfers are repeated. A direct transfer that the system
+// refuses is repeated through the cache. All other failures are reported with their error number, and no byte is
+// reported as copied that was not.
 TEST_F(files, each_transfer_that_fails_once_is_repeated_or_reported) {
-    const bytes data = random_bytes(600'000, 13);
+    const bytes data = random_bytes(300'000, 13);
     const temporary_file file(data);
-    const file_owner opened = open(file, FERRY_FILE_READ | FERRY_FILE_WRITE);
     const device_memory memory(data.size());
     const struct {
         int failure;
-        bool is_short, is_repeated;
-    } rows[] = {{EINTR, false, true},   {0, true, true},       {EAGAIN, false, false}, {EIO, false, false},
-                {ESTALE, false, false}, {EBADF, false, false}, {0, false, false}};
-    for (const bool reads : {true, false}) {
-        const ferry_copy_desc desc =
-            reads ? ferry_copy_desc{on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}}
-                  : ferry_copy_desc{in_file(opened, 0), on_device(memory), data.size(), 1, 1, {}};
-        if (!reads) write_for_all_streams(memory, data);
-        replaced.calls = 0;
-        copy(desc);
-        const int calls = replaced.calls;
-        ASSERT_GT(calls, 1);
-        for (const auto &row : rows)
-            for (int at = 1; at <= calls; ++at) {
-                if (reads) write_for_all_streams(memory, bytes(data.size()));
-                replaced.failure = row.failure;
-                replaced.is_short = row.is_short;
-                replaced.left = at;
-                ferry_error_info error = new_error();
-                const std::int32_t status = ferry_copy(basic.get(), &desc, nullptr, &error);
-                EXPECT_EQ(replaced.left, 0);
-                ASSERT_EQ(status, row.is_repeated ? FERRY_SUCCESS : FERRY_ERROR_FILE) << describe(error);
-                if (row.is_repeated) {
-                    ASSERT_EQ(data, reads ? read_back(memory, data.size()) : file.read());
-                    continue;
+        bool is_short, is_repeated, is_repeated_if_direct;
+    } rows[] = {{EINTR, false, true, true},   {0, true, true, true},        {EAGAIN, false, false, false},
+                {EIO, false, false, false},   {EINVAL, false, false, true}, {ESTALE, false, false, false},
+                {EBADF, false, false, false}, {0, false, false, false}};
+    for (const std::uint32_t how : std::span(ways_to_transfer).subspan(1)) {
+        const file_owner opened = open_as(file, how);
+        if (!opened) continue; // the file system has no direct I/O
+        for (const bool reads : {true, false}) {
+            const ferry_copy_desc desc =
+                reads ? ferry_copy_desc{on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}}
+                      : ferry_copy_desc{in_file(opened, 0), on_device(memory), data.size(), 1, 1, {}};
+            if (!reads) write_for_all_streams(memory, data);
+            replaced.calls = 0;
+            copy(desc);
+            const int calls = replaced.calls;
+            ASSERT_GT(calls, 1);
+            for (const auto &row : rows)
+                for (int at = 1; at <= calls; ++at) {
+                    if (reads) write_for_all_streams(memory, bytes(data.size()));
+                    replaced.failure = row.failure;
+                    replaced.is_short = row.is_short;
+                    replaced.left = at;
+                    replaced.was_direct = false;
+                    ferry_error_info error = new_error();
+                    const std::int32_t status = ferry_copy(basic.get(), &desc, nullptr, &error);
+                    EXPECT_EQ(replaced.left, 0);
+                    const bool is_repeated = how == FERRY_FILE_DIRECT_ALWAYS && replaced.was_direct
+                                                 ? row.is_repeated_if_direct
+                                                 : row.is_repeated;
+                    ASSERT_EQ(status, is_repeated ? FERRY_SUCCESS : FERRY_ERROR_FILE) << describe(error);
+                    if (is_repeated) {
+                        ASSERT_EQ(data, reads ? read_back(memory, data.size()) : file.read());
+                        continue;
+                    }
+                    const int expected = row.failure ? row.failure : reads ? FERRY_FILE_ENDED : ENOSPC;
+                    EXPECT_EQ(static_cast<std::int64_t>(error.value), expected);
+                    EXPECT_LT(error.limit, data.size());
                 }
-                const int expected = row.failure ? row.failure : reads ? FERRY_FILE_ENDED : ENOSPC;
-                EXPECT_EQ(static_cast<std::int64_t>(error.value), expected);
-                EXPECT_LT(error.limit, data.size());
-            }
+        }
+        replaced.left = 0;
+        copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
+        EXPECT_EQ(data, read_back(memory, data.size()));
     }
-    replaced.left = 0;
-    copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
-    EXPECT_EQ(data, read_back(memory, data.size()));
 }
 
 // Copies of memory get other threads and slots while all threads at first wait for a file.
@@ -871,7 +937,7 @@ TEST_F(files, a_descriptor_is_duplicated_with_its_access) {
     const int descriptor = memfd_create("ferry", MFD_CLOEXEC);
     ASSERT_EQ(::write(descriptor, data.data(), data.size()), static_cast<ssize_t>(data.size()));
     ferry_file *file = nullptr;
-    EXPECT_OK(ferry_file_open_descriptor(basic.get(), descriptor, &file, nullptr));
+    EXPECT_OK(ferry_file_open_descriptor(basic.get(), descriptor, nullptr, &file, nullptr));
     const file_owner opened(file);
     const device_memory memory(data.size());
     copy({on_device(memory), in_file(opened, 0), data.size(), 1, 1, {}});
@@ -888,7 +954,7 @@ TEST_F(files, a_descriptor_is_duplicated_with_its_access) {
     const temporary_file other(data);
     for (const int flags : {O_RDONLY, O_WRONLY, O_RDWR | O_APPEND}) {
         const int one = ::open(other.path().c_str(), flags | O_CLOEXEC);
-        EXPECT_OK(ferry_file_open_descriptor(basic.get(), one, &file, nullptr));
+        EXPECT_OK(ferry_file_open_descriptor(basic.get(), one, nullptr, &file, nullptr));
         close(one);
         const file_owner owner(file);
         EXPECT_OK(ferry_file_get_info(file, &info, nullptr));
@@ -906,11 +972,11 @@ TEST_F(files, only_regular_files_can_be_opened) {
     ASSERT_EQ(pipe2(ends, O_CLOEXEC), 0);
     ferry_error_info error = new_error();
     ferry_file *file = nullptr;
-    EXPECT_EQ(FERRY_ERROR_HANDLE, ferry_file_open_descriptor(basic.get(), ends[0], &file, &error));
+    EXPECT_EQ(FERRY_ERROR_HANDLE, ferry_file_open_descriptor(basic.get(), ends[0], nullptr, &file, &error));
     EXPECT_EQ(error.field, FERRY_FIELD_OS_HANDLE);
     close(ends[0]), close(ends[1]);
     for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{ends[0]}, std::int64_t{1} << 40}) {
-        EXPECT_EQ(FERRY_ERROR_FILE, ferry_file_open_descriptor(basic.get(), bad, &file, &error));
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_file_open_descriptor(basic.get(), bad, nullptr, &file, &error));
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(EBADF));
     }
 }
@@ -923,7 +989,7 @@ TEST_F(files, a_wrong_file_names_what_is_wrong) {
     EXPECT_EQ(describe(missing), "path: No such file or directory (system error 2) (FERRY_ERROR_FILE)");
 #endif
     EXPECT_EQ(refuse_open(nullptr, FERRY_ERROR_INVALID_ARGUMENT).field, FERRY_FIELD_PATH);
-    EXPECT_EQ(refuse_open("/", FERRY_ERROR_FLAGS, 16).limit, 15u);
+    EXPECT_EQ(refuse_open("/", FERRY_ERROR_FLAGS, 64).limit, 63u);
     EXPECT_EQ(refuse_open("/", FERRY_ERROR_FLAGS, FERRY_FILE_READ | FERRY_FILE_CREATE).numbers, FERRY_NUMBERS_NEEDS);
 }
 
@@ -1197,6 +1263,276 @@ TEST_F(files, an_instance_that_stages_with_the_programs_threads_opens_no_file) {
     ferry_error_info error = new_error();
     EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_file_open(other.get(), file.path().c_str(), nullptr, &opened, &error));
     EXPECT_EQ(error.field, FERRY_FIELD_SUBMIT);
+}
+
+// ---- Direct I/O
+
+TEST_F(files, every_alignment_of_file_and_memory_arrives) {
+    const bytes contents = random_bytes(1'300'001, 20), ours = random_bytes(1'200'000, 21);
+    const temporary_file file(contents);
+    const device_memory memory(ours.size() + 16), other(contents.size());
+    write_for_all_streams(memory, ours);
+    for (const std::uint32_t how : ways_to_transfer) {
+        const file_owner opened = open_as(file, how);
+        if (!opened) continue;
+        for (const std::uint64_t offset : {0, 1, 512, 4095, 70'000})
+            for (const std::uint64_t size : {1, 4096, 65'537, 524'288, 1'200'000})
+                for (const std::uint64_t lead : {0, 1, 4}) {
+                    file.write(contents);
+                    copy({on_device(other + lead), in_file(opened, offset), size, 1, 1, {}});
+                    const auto begin = contents.begin() + static_cast<std::ptrdiff_t>(offset);
+                    ASSERT_EQ(bytes(begin, begin + static_cast<std::ptrdiff_t>(size)), read_back(other + lead, size))
+                        << how << ": " << size << " bytes at " << offset << " to " << lead;
+                    copy(
+                        {in_file(opened, offset), on_device(memory + lead), size - std::min(size - 1, lead), 1, 1, {}});
+                    bytes expected = contents;
+                    std::copy_n(ours.begin() + static_cast<std::ptrdiff_t>(lead), size - std::min(size - 1, lead),
+                                expected.begin() + static_cast<std::ptrdiff_t>(offset));
+                    ASSERT_EQ(expected, file.read()) << how << ": " << size << " bytes at " << offset;
+                }
+    }
+}
+
+TEST_F(files, rows_and_pieces_arrive_by_direct_io) {
+    const bytes contents = random_bytes(3'000'000, 22);
+    const temporary_file file(contents);
+    const device_memory memory(contents.size());
+    for (const std::uint32_t how : ways_to_transfer) {
+        const file_owner opened = open_as(file, how);
+        if (!opened) continue;
+        for (const std::uint64_t width : {100, 4096, 8192, 9000}) {
+            copy({on_device(memory), in_file(opened, 1000, 16'384), width, 180, 1, {}});
+            bytes expected;
+            for (std::size_t row = 0; row < 180; ++row)
+                expected.insert(expected.end(), contents.begin() + static_cast<std::ptrdiff_t>(1000 + row * 16'384),
+                                contents.begin() + static_cast<std::ptrdiff_t>(1000 + row * 16'384 + width));
+            ASSERT_EQ(expected, read_back(memory, expected.size())) << how << ", rows of " << width;
+            copy({in_file(opened, 1000, 16'384), on_device(memory), width, 180, 1, {}});
+            ASSERT_EQ(contents, file.read()) << how << ", rows of " << width;
+        }
+        const ferry_piece pieces[] = {
+            {memory, 2'999'999, 1}, {memory + 1, 5, 3000}, {memory + 4000, 3005, 200'000}, {memory + 3500, 0, 5}};
+        ferry_piece_list list;
+        ferry_piece_list_set(&list, pieces, std::size(pieces));
+        list.source_file = opened.get();
+        ASSERT_OK(ferry_copy_pieces(basic.get(), &list, nullptr, nullptr));
+        for (const ferry_piece &piece : pieces)
+            ASSERT_EQ(bytes(contents.begin() + static_cast<std::ptrdiff_t>(piece.source),
+                            contents.begin() + static_cast<std::ptrdiff_t>(piece.source + piece.size)),
+                      read_back(piece.destination, piece.size));
+    }
+}
+
+TEST_F(files, a_file_grows_by_direct_io) {
+    const bytes data = random_bytes(1'500'007, 23);
+    const device_memory memory(data.size());
+    write_for_all_streams(memory, data);
+    for (const std::uint32_t how : ways_to_transfer) {
+        const temporary_file file(bytes(10, std::byte{7}));
+        const file_owner opened = open_as(file, how);
+        if (!opened) continue;
+        copy({in_file(opened, 5000), on_device(memory), data.size(), 1, 1, {}});
+        bytes expected(10, std::byte{7});
+        expected.resize(5000);
+        expected.insert(expected.end(), data.begin(), data.end());
+        EXPECT_EQ(expected, file.read()) << how;
+    }
+}
+
+#if defined(__linux__)
+TEST_F(files, a_file_that_becomes_shorter_ends_a_direct_read) {
+    const temporary_file file(bytes(3'000'000));
+    const device_memory memory(3'000'000);
+    for (const std::uint64_t left : {0, 4096, 1'000'001}) {
+        file.write(bytes(3'000'000));
+        const file_owner opened = open_as(file, FERRY_FILE_DIRECT_ALWAYS);
+        if (!opened) GTEST_SKIP() << "no direct I/O";
+        gate before(stream);
+        ferry_ticket *const ticket = begin({on_device(memory), in_file(opened, 10), 2'999'990, 1, 1, {}});
+        file.resize(left);
+        before.open();
+        ferry_error_info error = new_error();
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error));
+        EXPECT_EQ(static_cast<std::int64_t>(error.value), FERRY_FILE_ENDED);
+        EXPECT_GE(error.limit, left);
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+}
+
+// Returns the number of cached pages of the file; -1: the system does not report it.
+long cached_pages(const temporary_file &file) {
+    constexpr long cachestat = 451;
+    const int descriptor = ::open(file.path().c_str(), O_RDONLY | O_CLOEXEC);
+    const std::uint64_t range[2] = {};
+    std::uint64_t found[5] = {};
+    const long failed = syscall(cachestat, descriptor, range, found, 0);
+    close(descriptor);
+    return failed ? -1 : static_cast<long>(found[0]);
+}
+
+TEST_F(files, a_file_that_keeps_the_cache_leaves_it_untouched) {
+    const bytes contents = random_bytes(8 << 20, 24);
+    const temporary_file file(contents);
+    const file_owner opened = open_as(file, FERRY_FILE_KEEP_CACHE);
+    if (!opened) GTEST_SKIP() << "no direct I/O";
+    const int descriptor = ::open(file.path().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_EQ(fsync(descriptor), 0);
+    ASSERT_EQ(posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED), 0);
+    ASSERT_EQ(posix_fadvise(descriptor, 0, 0, POSIX_FADV_RANDOM), 0);
+    bytes some(64 << 10);
+    ASSERT_EQ(pread(descriptor, some.data(), some.size(), 1 << 20), static_cast<ssize_t>(some.size()));
+    close(descriptor);
+    const long before = cached_pages(file);
+    if (before < 0 || before > 1000) GTEST_SKIP() << "the system does not report or release cached pages: " << before;
+    EXPECT_GE(before, 16);
+    const device_memory memory(contents.size());
+    copy({on_device(memory), in_file(opened, 0), contents.size(), 1, 1, {}});
+    EXPECT_EQ(contents, read_back(memory, contents.size()));
+    copy({on_device(memory), in_file(opened, 123, 65'536), 8192, 100, 1, {}});
+    copy({in_file(opened, 2 << 20), on_device(memory), 1 << 20, 1, 1, {}});
+    EXPECT_EQ(cached_pages(file), before);
+}
+
+// Containers refuse statx, and chroots may have no /proc.
+TEST_F(files, a_system_that_refuses_calls_reads_the_same_bytes) {
+    const bytes contents = random_bytes(700'003, 25);
+    const temporary_file file(contents);
+    const device_memory memory(contents.size());
+    for (const long refused : {static_cast<long>(SYS_statx), 451L, 425L, static_cast<long>(SYS_preadv2)})
+        for (const std::uint32_t how : ways_to_transfer) {
+            replaced.refused_call = refused;
+            const file_owner opened = open_as(file, how);
+            if (!opened) continue;
+            write_for_all_streams(memory, bytes(contents.size()));
+            copy({on_device(memory), in_file(opened, 1), contents.size() - 1, 1, 1, {}});
+            EXPECT_EQ(bytes(contents.begin() + 1, contents.end()), read_back(memory, contents.size() - 1)) << refused;
+            copy({on_device(memory), in_file(opened, 7, 10'000), 6000, 70, 1, {}});
+            for (std::size_t row = 0; row < 70; ++row)
+                EXPECT_EQ(bytes(contents.begin() + static_cast<std::ptrdiff_t>(7 + row * 10'000),
+                                contents.begin() + static_cast<std::ptrdiff_t>(6007 + row * 10'000)),
+                          read_back(memory + row * 6000, 6000))
+                    << refused;
+        }
+    replaced.refused_call = -1;
+}
+
+TEST_F(files, a_file_system_that_refuses_the_first_direct_transfer_refuses_the_option) {
+    const temporary_file file(bytes(10'000));
+    if (!open_as(file, FERRY_FILE_DIRECT_ALWAYS)) GTEST_SKIP() << "no direct I/O";
+    const auto refuse_with = [&](std::uint32_t flags, std::int32_t direct) {
+        replaced.failure = EINVAL;
+        replaced.is_short = false;
+        replaced.left = 1;
+        return refuse_open(file.path().c_str(), FERRY_ERROR_UNSUPPORTED, flags, direct);
+    };
+    for (const std::uint32_t access : {FERRY_FILE_READ, FERRY_FILE_WRITE, FERRY_FILE_READ | FERRY_FILE_WRITE}) {
+        const ferry_error_info always = refuse_with(access, FERRY_FILE_DIRECT_ALWAYS);
+        EXPECT_EQ(describe(always), "options.direct: Invalid argument (system error 22) (FERRY_ERROR_UNSUPPORTED)");
+        const ferry_error_info keeps = refuse_with(access | FERRY_FILE_KEEP_CACHE, FERRY_FILE_DIRECT_AUTO);
+        EXPECT_EQ(describe(keeps), "options.flags: Invalid argument (system error 22) (FERRY_ERROR_UNSUPPORTED)");
+    }
+    refuse_with(FERRY_FILE_WRITE | FERRY_FILE_TRUNCATE, FERRY_FILE_DIRECT_ALWAYS);
+    EXPECT_EQ(file.read().size(), 10'000u) << "a refused call must not remove bytes";
+    EXPECT_EQ(replaced.left, 0);
+}
+
+TEST_F(files, a_file_in_memory_is_read_and_written_with_every_option) {
+    const bytes contents = random_bytes(700'003, 26);
+    const std::string path = "/dev/shm/ferry-" + std::to_string(getpid());
+    open(path, FERRY_FILE_WRITE | FERRY_FILE_CREATE);
+    const device_memory memory(contents.size());
+    for (const std::uint32_t how : ways_to_transfer) {
+        const file_owner opened = open_as(path, how);
+        if (!opened) continue;
+        write_for_all_streams(memory, contents);
+        copy({in_file(opened, 3), on_device(memory), contents.size(), 1, 1, {}});
+        write_for_all_streams(memory, bytes(contents.size()));
+        copy({on_device(memory), in_file(opened, 3), contents.size(), 1, 1, {}});
+        EXPECT_EQ(contents, read_back(memory, contents.size())) << how;
+    }
+    unlink(path.c_str());
+}
+
+// ---- Durable writes
+
+TEST_F(files, durable_bytes_are_flushed_after_the_last_write_and_before_the_end) {
+    const device_memory memory(5 << 20);
+    const temporary_file file(bytes(1));
+    for (const std::int32_t direct : {FERRY_FILE_DIRECT_NEVER, FERRY_FILE_DIRECT_ALWAYS}) {
+        const bool is_direct = direct == FERRY_FILE_DIRECT_ALWAYS;
+        if (is_direct && !open_as(file, FERRY_FILE_DIRECT_ALWAYS)) continue;
+        const file_owner opened = open(file, FERRY_FILE_WRITE | FERRY_FILE_SYNC, direct);
+        const ferry_copy_desc desc = {in_file(opened, 100), on_device(memory), 5 << 20, 1, 1, {}};
+        replaced.flushes = replaced.calls = 0;
+        copy(desc);
+        EXPECT_EQ(replaced.flushes, 1);
+        EXPECT_EQ(replaced.calls_before_flush, replaced.calls);
+
+        replaced.is_flush_late = true;
+        ferry_ticket *const ticket = begin(desc);
+        while (replaced.flushes != 2)
+            std::this_thread::yield();
+        EXPECT_EQ(FERRY_ERROR_NOT_READY, ferry_ticket_wait(ticket, 1'000'000, nullptr));
+        replaced.is_flush_late = false;
+        replaced.is_flush_late.notify_all();
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+
+        replaced.flush_failure = EIO;
+        ferry_error_info error = new_error();
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy(basic.get(), &desc, nullptr, &error));
+        replaced.flush_failure = 0;
+        EXPECT_EQ(error.value, static_cast<std::uint64_t>(EIO));
+        EXPECT_EQ(error.limit, 100u);
+    }
+    replaced.flushes = 0;
+    copy({in_file(open(file, FERRY_FILE_WRITE), 0), on_device(memory), 1000, 1, 1, {}});
+    EXPECT_EQ(replaced.flushes, 0);
+}
+
+TEST_F(files, the_options_of_a_descriptor_restrict_its_access) {
+    const temporary_file file(bytes(1));
+    const int both = ::open(file.path().c_str(), O_RDWR | O_CLOEXEC), one = ::open(file.path().c_str(), O_RDONLY);
+    const auto open_descriptor = [&](int descriptor, std::uint32_t flags, ferry_error_info &error) {
+        const ferry_file_options options = {sizeof options, flags, FERRY_FILE_DIRECT_AUTO};
+        ferry_file *opened = nullptr;
+        ferry_file_info info = {};
+        info.struct_size = sizeof info;
+        if (ferry_file_open_descriptor(basic.get(), descriptor, &options, &opened, &error) == FERRY_SUCCESS) {
+            EXPECT_OK(ferry_file_get_info(opened, &info, nullptr));
+        }
+        ferry_file_close(opened);
+        return info.flags;
+    };
+    ferry_error_info error = new_error();
+    for (const std::uint32_t flags : {FERRY_FILE_READ, FERRY_FILE_WRITE, FERRY_FILE_READ | FERRY_FILE_WRITE})
+        EXPECT_EQ(open_descriptor(both, flags, error), flags);
+    EXPECT_EQ(open_descriptor(both, 0, error), FERRY_FILE_READ | FERRY_FILE_WRITE);
+    EXPECT_EQ(open_descriptor(one, 0, error), FERRY_FILE_READ);
+    EXPECT_EQ(open_descriptor(one, FERRY_FILE_WRITE, error), 0u);
+    EXPECT_EQ(error.status, FERRY_ERROR_FLAGS);
+    EXPECT_EQ(error.limit, FERRY_FILE_READ | FERRY_FILE_KEEP_CACHE | FERRY_FILE_SYNC);
+    EXPECT_EQ(open_descriptor(both, FERRY_FILE_WRITE | FERRY_FILE_CREATE, error), 0u);
+    EXPECT_EQ(error.status, FERRY_ERROR_FLAGS);
+    EXPECT_EQ(error.limit, 51u);
+    EXPECT_EQ(open_descriptor(both, FERRY_FILE_SYNC, error), FERRY_FILE_READ | FERRY_FILE_WRITE);
+    EXPECT_EQ(open_descriptor(one, FERRY_FILE_SYNC, error), 0u);
+    EXPECT_EQ(error.numbers, FERRY_NUMBERS_NEEDS);
+    close(both), close(one);
+}
+#endif
+
+TEST_F(files, wrong_options_name_what_is_wrong) {
+    EXPECT_EQ(refuse_open("/", FERRY_ERROR_FLAGS, FERRY_FILE_SYNC).numbers, FERRY_NUMBERS_NEEDS);
+    for (const std::int32_t direct : {-1, 3}) {
+        const ferry_error_info error = refuse_open("/", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FILE_READ, direct);
+        EXPECT_EQ(error.field, FERRY_FIELD_DIRECT);
+        EXPECT_EQ(error.limit, 2u);
+    }
+    const ferry_error_info error =
+        refuse_open("/", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FILE_KEEP_CACHE, FERRY_FILE_DIRECT_NEVER);
+    EXPECT_EQ(describe(error), "options.direct: 1, must be one of 0, 2 (FERRY_ERROR_INVALID_ARGUMENT)");
 }
 
 // ---- C++

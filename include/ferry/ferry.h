@@ -1616,6 +1616,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_RESULT 87 /* a parameter in which the call stores or fills something */
 #define FERRY_FIELD_PATH 88
 #define FERRY_FIELD_OFFSET 89 /* `address` of a place in a file, or a source of pieces in a file */
+#define FERRY_FIELD_DIRECT 90 /* of ferry_file_options */
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */

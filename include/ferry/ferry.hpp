@@ -2662,18 +2662,20 @@ template <class To> void check_file_read() noexcept {
 class file : public detail::owner<ferry_file *, detail::close_file> {
 public:
     using owner::owner;
-    // `flags`: FERRY_FILE_*.
-    static result<file> open(ferry_instance *instance, const char *path,
-                             std::uint32_t flags = FERRY_FILE_READ) noexcept {
-        ferry_file_options options = detail::sized<ferry_file_options>();
-        options.flags = flags;
+    // `flags`: FERRY_FILE_*. `direct`: FERRY_FILE_DIRECT_*.
+    static result<file> open(ferry_instance *instance, const char *path, std::uint32_t flags = FERRY_FILE_READ,
+                             std::int32_t direct = FERRY_FILE_DIRECT_AUTO) noexcept {
+        const ferry_file_options options = how(flags, direct);
         ferry_file *const none = nullptr;
         return detail::own<file>(instance, detail::fetch(none, ferry_file_open, instance, path, &options));
     }
     // ferry_file_open_descriptor: the caller keeps the descriptor, or the HANDLE on Windows.
-    static result<file> open_descriptor(ferry_instance *instance, std::int64_t os_handle) noexcept {
+    static result<file> open_descriptor(ferry_instance *instance, std::int64_t os_handle, std::uint32_t flags = 0,
+                                        std::int32_t direct = FERRY_FILE_DIRECT_AUTO) noexcept {
+        const ferry_file_options options = how(flags, direct);
         ferry_file *const none = nullptr;
-        return detail::own<file>(instance, detail::fetch(none, ferry_file_open_descriptor, instance, os_handle));
+        return detail::own<file>(instance,
+                                 detail::fetch(none, ferry_file_open_descriptor, instance, os_handle, &options));
     }
 
     result<ferry_file_info> info() const noexcept {
@@ -2718,6 +2720,14 @@ public:
         return detail::with_file_copy<From>(from, handle_, offset, false, [&](const ferry_copy_desc &desc) noexcept {
             return ferry::copy_async_ticket(instance_, desc, stream, options);
         });
+    }
+
+private:
+    static ferry_file_options how(std::uint32_t flags, std::int32_t direct) noexcept {
+        ferry_file_options options = detail::sized<ferry_file_options>();
+        options.flags = flags;
+        options.direct = direct;
+        return options;
     }
 };
 

@@ -50,6 +50,22 @@ extern "C" {
 #define FERRY_FILE_WRITE 2u    /* the file can be the destination of a copy */
 #define FERRY_FILE_CREATE 4u   /* ferry_file_open makes the file if it does not exist. Needs WRITE */
 #define FERRY_FILE_TRUNCATE 8u /* ferry_file_open removes all bytes of the file. Needs WRITE */
+/*
+ * Reads leave the page cache untouched, as with FERRY_FILE_DIRECT_ALWAYS. A direct transfer that the system refuses fails
+ * the copy.
+ */
+#define FERRY_FILE_KEEP_CACHE 16u
+/* Written bytes are durable (fdatasync) when a copy to the file completes. Needs WRITE. */
+#define FERRY_FILE_SYNC 32u
+
+/*
+ * ferry_file_options.direct: whether transfers bypass the page cache. Offsets, sizes and memory may have any alignment.
+ * Blocks that a copy writes in part go through the page cache. A direct write removes the blocks that it writes from the
+ * page cache. docs/files.md describes all cases.
+ */
+#define FERRY_FILE_DIRECT_AUTO 0   /* ferry decides. In this release, all transfers use the page cache */
+#define FERRY_FILE_DIRECT_NEVER 1  /* all transfers use the page cache */
+#define FERRY_FILE_DIRECT_ALWAYS 2 /* direct, except for transfers that the system refuses. Linux only */
 
 /* ferry_ticket_info.file_error, which is otherwise the number of the system's error */
 #define FERRY_FILE_ENDED (-1)     /* the file had ended before this byte */
@@ -57,7 +73,8 @@ extern "C" {
 
 typedef struct ferry_file_options {
     uint32_t struct_size;
-    uint32_t flags; /* FERRY_FILE_*, joined by |; 0: READ */
+    uint32_t flags; /* FERRY_FILE_*, joined by |. Without READ and WRITE: READ, or the access of a descriptor */
+    int32_t direct; /* FERRY_FILE_DIRECT_* */
 } ferry_file_options;
 
 typedef struct ferry_file_info {
@@ -74,23 +91,29 @@ typedef struct ferry_file_info {
  * Ownership:     *file is the caller's until ferry_file_close, which must come before ferry_close. `path` is read before
  *                return.
  * Errors:        FERRY_ERROR_FILE with the system's error number; _HANDLE if it is no regular file (FERRY_FIELD_PATH);
- *                _FLAGS for unknown flags, and for CREATE or TRUNCATE without WRITE; _UNSUPPORTED if the instance
- *                stages with the program's threads (FERRY_FIELD_SUBMIT), which file accesses would block; _OUT_OF_MEMORY.
+ *                _FLAGS for unknown flags, and for CREATE, TRUNCATE or SYNC without WRITE; _INVALID_ARGUMENT for an
+ *                unknown value of `direct`, and for NEVER with KEEP_CACHE (FERRY_FIELD_DIRECT); _UNSUPPORTED with the
+ *                system's error number if the file system refuses direct transfers (FERRY_FIELD_DIRECT, or _FLAGS for
+ *                KEEP_CACHE), and if the instance stages with the program's threads (FERRY_FIELD_SUBMIT), which file
+ *                accesses would block; _OUT_OF_MEMORY.
  */
 FERRY_API int32_t ferry_file_open(ferry_instance *instance, const char *path, const ferry_file_options *options,
                                   ferry_file **file, ferry_error_info *error);
 
 /*
  * Opens the file of a file descriptor or, on Windows, of a HANDLE. ferry duplicates it, and never moves its position.
- * The access is the access of the descriptor. A descriptor with O_APPEND cannot be written to at an offset, and counts as
- * read-only.
+ * The access is the access of the descriptor. READ and WRITE restrict it. A descriptor with O_APPEND cannot be written to
+ * at an offset, and counts as read-only.
  *
+ * NULL:          `options`: the access of the descriptor.
  * Blocking:      driver_lock. The call waits for the file system.
  * Ownership:     `os_handle` stays the caller's, who may close it. *file as for ferry_file_open.
  * Errors:        FERRY_ERROR_FILE with the system's error number (FERRY_FIELD_OS_HANDLE); _HANDLE if it is no regular
- *                file; _UNSUPPORTED and _OUT_OF_MEMORY as ferry_file_open.
+ *                file; _FLAGS for CREATE and TRUNCATE, and for READ, WRITE or SYNC if the descriptor lacks the access;
+ *                others as ferry_file_open.
  */
-FERRY_API int32_t ferry_file_open_descriptor(ferry_instance *instance, int64_t os_handle, ferry_file **file,
+FERRY_API int32_t ferry_file_open_descriptor(ferry_instance *instance, int64_t os_handle,
+                                             const ferry_file_options *options, ferry_file **file,
                                              ferry_error_info *error);
 
 /*

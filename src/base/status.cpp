@@ -211,8 +211,9 @@ constexpr field_text fields[] = {
     {"result", as_address},
     {"path", as_address},
     {"offset", as_number},
+    {"direct", as_signed},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_OFFSET + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_DIRECT + 1);
 
 // How value and limit are printed: the words between them, and the form of the limit if it is not the field's.
 struct relation {
@@ -339,7 +340,8 @@ void write_file_failure(const ferry_error_info &details, char *text, std::size_t
         std::snprintf(text, size, "the file ends at byte %" PRIu64, details.limit);
     else if (code == FERRY_FILE_CANCELLED)
         std::snprintf(text, size, "cancelled at byte %" PRIu64, details.limit);
-    else if (details.field == FERRY_FIELD_PATH || details.field == FERRY_FIELD_OS_HANDLE)
+    else if (details.status == FERRY_ERROR_UNSUPPORTED || details.field == FERRY_FIELD_PATH ||
+             details.field == FERRY_FIELD_OS_HANDLE)
         std::snprintf(text, size, "%s (system error %" PRId32 ")", std::strerror(code), code);
     else
         std::snprintf(text, size, "%s (system error %" PRId32 ") at byte %" PRIu64, std::strerror(code), code,

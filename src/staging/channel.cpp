@@ -122,27 +122,35 @@ bool is_discarded(const staging_launch &launch) noexcept {
     return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
 
+void note_failure(const staging_launch &launch, const file_failure &failed) noexcept {
+    if (failed && launch.work.progress->fail(failed) && failed.code != file_failure::cancelled)
+        ++launch.work.buffers->failed_files;
+}
+
 // Transfers a chunk of a file. After a failure, the other chunks of the copy are not transferred. Must be called while
 // away.
-void transfer(const staging_launch &launch, const staged_chunk &chunk, std::byte *slot) noexcept {
+void transfer(staging_launch &launch, const staged_chunk &chunk, std::byte *slot) noexcept {
     const staging &cut = *launch.work.cut;
-    staged_progress &progress = *launch.work.progress;
-    if (progress.has_failed.load(std::memory_order_relaxed)) return;
-    const bool is_cancelled = progress.is_cancelled.load(std::memory_order_relaxed);
-    const file_failure failed = is_cancelled ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
-                                             : transfer_chunk(cut, chunk, slot);
-    if (failed && progress.fail(failed) && !is_cancelled) ++launch.work.buffers->failed_files;
+    const staged_progress &progress = *launch.work.progress;
+    const auto has_failed = [&]() noexcept { return progress.has_failed.load(std::memory_order_relaxed); };
+    if (!has_failed())
+        note_failure(launch, progress.is_cancelled.load(std::memory_order_relaxed)
+                                 ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
+                                 : transfer_chunk(cut, chunk, slot));
+    if (!cut.box().writes_file) return;
+    const bool is_last = launch.shared.writes_left.fetch_sub(1, std::memory_order_acq_rel) == 1;
+    if (is_last && !has_failed()) note_failure(launch, {cut.box().file->file.end_writes(), cut.box().host.address});
 }
 
 // The host's half of a chunk. Must be called while away.
-void fill(const staging_launch &launch, const staged_slot &slot) noexcept {
+void fill(staging_launch &launch, const staged_slot &slot) noexcept {
     const staging &cut = *launch.work.cut;
     if (!cut.box().file)
         fill_slot(cut, slot.chunk, begin_of(slot), streams_into_slots(launch));
     else
         transfer(launch, slot.chunk, begin_of(slot));
 }
-void empty(const staging_launch &launch, const staged_chunk &chunk, std::byte *bytes, bool streams) noexcept {
+void empty(staging_launch &launch, const staged_chunk &chunk, std::byte *bytes, bool streams) noexcept {
     const staging &cut = *launch.work.cut;
     if (is_discarded(launch)) return;
     if (!cut.box().file)

@@ -115,6 +115,7 @@ struct launch_counters {
     std::atomic<std::uint32_t> held = 0; // slots in use. Written with the mutex locked
     alignas(64) std::atomic<std::uint64_t> next_chunk = 0;
     std::atomic<std::uint64_t> chunks_left = 0, bytes_done = 0; // bytes_done: bytes that have arrived
+    std::atomic<std::uint64_t> writes_left = 0;                 // to a file: chunks that are not written
     std::atomic<std::uint64_t> thread_delay_ns = 0;             // the longest delay of a worker on one chunk
     std::atomic<std::uint64_t> copies_enqueued = 0;             // copies that workers may serve
     std::atomic<bool> is_cut_short = false; // not all copies could be enqueued. Written with the mutex locked
@@ -160,7 +161,7 @@ struct staging_launch {
     // For a new run, in which no chunk is taken yet.
     void count_chunks() noexcept {
         shared.next_chunk = work.first_chunk;
-        shared.chunks_left = work.end_chunk - work.first_chunk;
+        shared.chunks_left = shared.writes_left = work.end_chunk - work.first_chunk;
         shared.bytes_done = 0;
         shared.thread_delay_ns = 0;
     }

@@ -8,6 +8,7 @@
 #include "base/host.h"
 #include "base/status.h"
 #include "ferry/ferry_file.h"
+#include "system/direct_io.h"
 
 namespace ferry {
 
@@ -31,18 +32,23 @@ class open_file {
 public:
     struct access {
         bool reads = false, writes = false;
-        bool creates = false, truncates = false; // only for a path
+        bool creates = false;    // only for a path
+        bool is_durable = false; // written bytes, when end_writes() returns
     };
 
-    open_file() noexcept = default;
+    explicit open_file(const allocator &memory) noexcept : direct_(memory) {}
     ~open_file();
     open_file(const open_file &) = delete;
     open_file &operator=(const open_file &) = delete;
 
     // These functions return the system's error number; 0: success. They must be called once, before all others.
     std::int32_t open(const char *path, const access &wanted) noexcept; // UTF-8
-    // Duplicates a file descriptor or, on Windows, a handle. The access is the access of the descriptor.
+    // Duplicates a file descriptor or, on Windows, a handle. The access becomes the access of the descriptor.
     std::int32_t share(std::int64_t descriptor) noexcept;
+    std::int32_t truncate() noexcept;                                  // of a path
+    void restrict(const access &wanted) noexcept { access_ = wanted; } // to an access that it has
+    // Transfers bypass the page cache from now on. Without `is_strict`, transfers that the system refuses use the cache.
+    std::int32_t use_direct_io(bool is_strict) noexcept;
 
     bool is_regular() const noexcept; // not a pipe, a device or a directory
     bool may_read() const noexcept { return access_.reads; }
@@ -54,17 +60,27 @@ public:
     static constexpr std::size_t max_parts = 64;
     file_failure read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
     file_failure write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    // Must be called after the last write of a copy. Returns the system's error number; 0: success.
+    std::int32_t end_writes() const noexcept { return access_.is_durable ? flush() : 0; }
 
 private:
+    file_failure read_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    file_failure write_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    file_failure write_directly(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    bool is_refused(const file_failure &failed) const noexcept; // a direct transfer
+    std::int32_t flush() const noexcept;
+
     std::int64_t handle_ = -1;
     access access_;
+    direct_io direct_;
+    bool is_strict_ = false;
 };
 
 } // namespace ferry
 
 // A file of the program. It stays open until the program has closed it and no copy uses it any more.
 struct ferry_file {
-    explicit ferry_file(const ferry::allocator &memory) noexcept : memory(memory) {}
+    explicit ferry_file(const ferry::allocator &memory) noexcept : file(memory), memory(memory) {}
 
     ferry::open_file file;
     ferry::allocator memory;

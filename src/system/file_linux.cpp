@@ -1,6 +1,7 @@
 #if defined(__linux__)
 #include "system/file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <climits>
 
@@ -9,6 +10,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "base/rounding.h"
 #include "system/handles.h"
 
 namespace ferry {
@@ -45,7 +47,6 @@ std::int32_t open_file::open(const char *path, const access &wanted) noexcept {
     int flags = O_CLOEXEC | O_NOCTTY | O_NONBLOCK; // opening a pipe would wait for its other end
     flags |= wanted.reads && wanted.writes ? O_RDWR : wanted.writes ? O_WRONLY : O_RDONLY;
     if (wanted.creates) flags |= O_CREAT;
-    if (wanted.truncates) flags |= O_TRUNC;
     do
         handle_ = ::open(path, flags, 0666);
     while (handle_ < 0 && errno == EINTR);
@@ -78,14 +79,71 @@ std::int32_t open_file::measure(std::uint64_t &size) const noexcept {
     return 0;
 }
 
+std::int32_t open_file::truncate() noexcept {
+    while (ftruncate(static_cast<int>(handle_), 0) != 0)
+        if (errno != EINTR) return errno;
+    return 0;
+}
+
+std::int32_t open_file::use_direct_io(bool is_strict) noexcept {
+    is_strict_ = is_strict;
+    return direct_.open(handle_, access_.reads, access_.writes);
+}
+
+std::int32_t open_file::flush() const noexcept {
+    while (fdatasync(static_cast<int>(handle_)) != 0)
+        if (errno != EINTR) return errno;
+    return 0;
+}
+
+// Some file systems refuse direct transfers only at some places, such as in compressed files.
+bool open_file::is_refused(const file_failure &failed) const noexcept {
+    return !is_strict_ && (failed.code == EINVAL || failed.code == EOPNOTSUPP);
+}
+
 file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+    if (direct_.is_open())
+        if (const file_failure failed = direct_.read(offset, parts, count); !is_refused(failed)) return failed;
+    return read_cached(offset, parts, count);
+}
+
+file_failure open_file::write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+    return direct_.is_open() ? write_directly(offset, parts, count) : write_cached(offset, parts, count);
+}
+
+// The bytes before and behind the whole blocks go through the cache.
+file_failure open_file::write_directly(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+    std::uint64_t end = offset;
+    for (std::size_t i = 0; i < count; ++i)
+        end += parts[i].size;
+    const std::uint64_t block = direct_.block(), blocks = round_up(offset, block), blocks_end = end / block * block;
+    if (blocks >= blocks_end) return write_cached(offset, parts, count);
+    const auto write_range = [&](std::uint64_t from, std::uint64_t to, bool is_direct) noexcept -> file_failure {
+        file_part inside[max_parts];
+        std::size_t found = 0;
+        std::uint64_t at = offset;
+        for (const file_part *part = parts; part != parts + count; at += (part++)->size) {
+            const std::uint64_t begin = std::max(at, from), stop = std::min(at + part->size, to);
+            if (begin < stop) inside[found++] = {part->memory + (begin - at), stop - begin};
+        }
+        if (found == 0) return {};
+        if (is_direct)
+            if (const file_failure failed = direct_.write(from, inside, found); !is_refused(failed)) return failed;
+        return write_cached(from, inside, found);
+    };
+    file_failure failed = write_range(offset, blocks, false);
+    if (!failed) failed = write_range(blocks, blocks_end, true);
+    return failed ? failed : write_range(blocks_end, end, false);
+}
+
+file_failure open_file::read_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
     return transfer_all(offset, parts, count, file_failure::end_of_file,
                         [&](const iovec *left, int number, off_t at) noexcept {
                             return preadv(static_cast<int>(handle_), left, number, at);
                         });
 }
 
-file_failure open_file::write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+file_failure open_file::write_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
     return transfer_all(offset, parts, count, ENOSPC, [&](const iovec *left, int number, off_t at) noexcept {
         return pwritev(static_cast<int>(handle_), left, number, at);
     });

@@ -52,10 +52,8 @@ std::int32_t open_file::open(const char *path, const access &wanted) noexcept {
         failed = last_error();
     } else {
         const DWORD rights = (wanted.reads ? GENERIC_READ : 0u) | (wanted.writes ? GENERIC_WRITE : 0u);
-        const DWORD how = wanted.creates ? (wanted.truncates ? CREATE_ALWAYS : OPEN_ALWAYS)
-                                         : (wanted.truncates ? TRUNCATE_EXISTING : OPEN_EXISTING);
         const HANDLE opened = CreateFileW(wide, rights, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, nullptr,
-                                          how, FILE_ATTRIBUTE_NORMAL, nullptr);
+                                          wanted.creates ? OPEN_ALWAYS : OPEN_EXISTING, FILE_ATTRIBUTE_NORMAL, nullptr);
         if (opened == INVALID_HANDLE_VALUE)
             failed = last_error();
         else
@@ -88,6 +86,13 @@ std::int32_t open_file::measure(std::uint64_t &size) const noexcept {
     size = static_cast<std::uint64_t>(found.QuadPart);
     return 0;
 }
+
+// The position of a handle that was opened by ferry is the begin of the file.
+std::int32_t open_file::truncate() noexcept { return SetEndOfFile(to_handle(handle_)) ? 0 : last_error(); }
+
+std::int32_t open_file::use_direct_io(bool) noexcept { return direct_.open(handle_, access_.reads, access_.writes); }
+
+std::int32_t open_file::flush() const noexcept { return FlushFileBuffers(to_handle(handle_)) ? 0 : last_error(); }
 
 file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
     return transfer_all(offset, parts, count, file_failure::end_of_file,

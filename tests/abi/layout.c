@@ -154,7 +154,8 @@ LAST(ferry_ticket_info, reserved, 56);
 
 FIRST(ferry_file_options, struct_size);
 NEXT(ferry_file_options, struct_size, flags, 4);
-LAST(ferry_file_options, flags, 8);
+NEXT(ferry_file_options, flags, direct, 8);
+LAST(ferry_file_options, direct, 12);
 
 FIRST(ferry_file_info, struct_size);
 NEXT(ferry_file_info, struct_size, flags, 4);

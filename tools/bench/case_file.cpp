@@ -253,7 +253,7 @@ void file_rows::read(const std::string &where, const bench_file &file, const std
     const auto opened = [&] {
         ferry_file *made = nullptr;
         auto error = sized<ferry_error_info>();
-        check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, &made, &error),
+        check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, nullptr, &made, &error),
               "ferry_file_open_descriptor", error);
         return owned<ferry_file *>(made, [](ferry_file *one) { ferry_file_close(one); });
     }();
@@ -302,7 +302,7 @@ void file_rows::write(const std::string &where, const bench_file &file, const ta
           "cuCtxSynchronize"); // cuMemcpyHtoD may return before the last bytes arrive
     ferry_file *made = nullptr;
     auto error = sized<ferry_error_info>();
-    check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, &made, &error),
+    check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, nullptr, &made, &error),
           "ferry_file_open_descriptor", error);
     const owned<ferry_file *> opened(made, [](ferry_file *one) { ferry_file_close(one); });
     ferry_place from, to;

@@ -143,3 +143,26 @@ def test_a_file_that_becomes_shorter_fails_the_ticket(gpu, path):
     os.truncate(path, 100_000)
     with pytest.raises(ferry.Error, match="past the end at 100000"):
         file.read(0, array)
+
+
+def test_the_options_of_a_file(gpu, path, contents):
+    array = gpu.empty(300_000)
+    here = np.empty(300_000, "uint8")
+    for options in {"direct": "never"}, {"direct": "always"}, {"keep_cache": True}:
+        try:
+            file = gpu.file(path, **options)
+        except ferry.Error as error:  # the file system has no direct I/O
+            assert error.status == ferry.Status.UNSUPPORTED and "never" not in options.values()
+            continue
+        file.read(0, array)
+        gpu.copy(array, here)
+        assert np.array_equal(here, contents)
+    gpu.file(path, "r+", sync=True).write(array, 0)
+    with path.open("r+b") as opened:
+        gpu.file(opened, sync=True).write(array, 0)
+    assert path.read_bytes() == contents.tobytes()
+    with path.open("rb") as opened, pytest.raises(ferry.Error, match="flags") as raised:
+        gpu.file(opened, sync=True)
+    assert raised.value.status == ferry.Status.FLAGS
+    with pytest.raises(ferry.ArgumentError, match="direct: 'no', must be 'auto', 'never' or 'always'"):
+        gpu.file(path, direct="no")

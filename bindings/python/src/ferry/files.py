@@ -23,16 +23,22 @@ _FLAGS: Final = {"r": native.FERRY_FILE_READ, "r+": native.FERRY_FILE_READ | nat
                  "w": native.FERRY_FILE_WRITE | native.FERRY_FILE_CREATE | native.FERRY_FILE_TRUNCATE,
                  "w+": native.FERRY_FILE_READ | native.FERRY_FILE_WRITE | native.FERRY_FILE_CREATE |
                  native.FERRY_FILE_TRUNCATE}
+_DIRECT: Final = ("auto", "never", "always")  # FERRY_FILE_DIRECT_*
 
 
 class File(Owner):
     """An open file, made by Instance.file(). Its bytes are copied from and to arrays on a device or on the host, in the array's
     own shape: the elements follow each other in the file, in C's order."""
 
-    def __init__(self, instance: Instance, file: Any, mode: str) -> None:
+    def __init__(self, instance: Instance, file: Any, mode: str, direct: str, keep_cache: bool, sync: bool) -> None:
         flags = _FLAGS.get(mode.replace("b", ""))
         if flags is None:
             raise ArgumentError(f"mode: {mode!r}, must be 'r', 'r+', 'w' or 'w+'", field="mode")
+        if direct not in _DIRECT:
+            raise ArgumentError(f"direct: {direct!r}, must be 'auto', 'never' or 'always'", field="direct")
+        how = native.FERRY_FILE_KEEP_CACHE * bool(keep_cache) | native.FERRY_FILE_SYNC * bool(sync)
+        options = native.ferry_file_options(struct_size=sizeof(native.ferry_file_options), flags=how,
+                                            direct=_DIRECT.index(direct))
         self._instance = instance
         made = c_void_p()
         if hasattr(file, "fileno") or isinstance(file, int):
@@ -40,9 +46,9 @@ class File(Owner):
             if os.name == "nt":
                 import msvcrt
                 number = msvcrt.get_osfhandle(number)  # type: ignore[attr-defined, unused-ignore]
-            instance.call("ferry_file_open_descriptor", number, byref(made))
+            instance.call("ferry_file_open_descriptor", number, byref(options), byref(made))
         else:
-            options = native.ferry_file_options(struct_size=sizeof(native.ferry_file_options), flags=flags)
+            options.flags |= flags
             instance.call("ferry_file_open", os.fspath(file).encode(), byref(options), byref(made))
         self._handle: Part | None = part(instance.opened, made.value, "ferry_file_close")
         instance.adopt(self)

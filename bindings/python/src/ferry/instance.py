@@ -503,10 +503,13 @@ class Instance(Owner):
         """A new stream. `blocking`: it synchronises with the legacy default stream."""
         return Stream(self, device, priority, blocking)
 
-    def file(self, file: Any, mode: str = "r") -> File:
+    def file(self, file: Any, mode: str = "r", *, direct: str = "auto", keep_cache: bool = False,
+             sync: bool = False) -> File:
         """Opens a file to copy from and to arrays on a device: a path with a mode 'r', 'r+', 'w' or 'w+' as for open(),
-        or a file object or descriptor, which stays the caller's and has its own access."""
-        return File(self, file, mode)
+        or a file object or descriptor, which stays the caller's and has its own access. `direct` is 'auto', 'never' or
+        'always'. `keep_cache`: leaves the page cache untouched. `sync`: written bytes are durable when a copy
+        completes."""
+        return File(self, file, mode, direct, keep_cache, sync)
 
     def event(self, device: int = 0, timing: bool = True, blocking_sync: bool = False) -> Event:
         """A new event. `blocking_sync`: waiting for it sleeps instead of spinning."""
