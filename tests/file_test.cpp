@@ -43,6 +43,7 @@ struct replaced_transfer {
     std::atomic<int> waiting = 0;
     std::atomic<long> refused_call = -1; // the number of a system call
     std::atomic<int> refusal = EPERM;    // as a container's filter
+    std::atomic<int> hints = 0;
     std::atomic<int> flushes = 0, flush_failure = 0, calls_before_flush = 0;
     std::atomic<bool> is_flush_late = false;
 } replaced;
@@ -54,6 +55,7 @@ extern "C" ssize_t __real_preadv64(int, const iovec *, int, off64_t);
 extern "C" ssize_t __real_pwritev64(int, const iovec *, int, off64_t);
 extern "C" int __real_fdatasync(int);
 extern "C" long __real_syscall(long, ...);
+extern "C" int __real_posix_fadvise64(int, off64_t, off64_t, int);
 
 namespace {
 
@@ -86,6 +88,10 @@ extern "C" int __wrap_fdatasync(int file) {
     replaced.is_flush_late.wait(true);
     errno = replaced.flush_failure;
     return replaced.flush_failure ? -1 : __real_fdatasync(file);
+}
+extern "C" int __wrap_posix_fadvise64(int file, off64_t offset, off64_t size, int advice) {
+    ++replaced.hints;
+    return __real_posix_fadvise64(file, offset, size, advice);
 }
 extern "C" long __wrap_syscall(long number, ...) {
     long given[6];
@@ -1414,6 +1420,30 @@ TEST_F(files, a_system_that_refuses_calls_reads_the_same_bytes) {
                     << refused;
         }
     replaced.refused_call = -1;
+}
+
+TEST_F(files, the_system_learns_of_all_bytes_that_are_not_cached) {
+    const bytes contents = random_bytes(3'000'000, 27);
+    const temporary_file file(contents);
+    const device_memory memory(contents.size());
+    const file_owner cached = open(file), direct = open_as(file, FERRY_FILE_DIRECT_ALWAYS);
+    const auto hints_of = [&](const file_owner &from, std::uint64_t width, std::uint64_t rows, int answer) {
+        replaced.refused_call = answer ? SYS_preadv2 : -1;
+        replaced.refusal = answer;
+        replaced.hints = 0;
+        copy({on_device(memory), in_file(from, 9, rows > 1 ? 16'384 : 0), width, rows, 1, {}});
+        replaced.refused_call = -1;
+        replaced.refusal = EPERM;
+        return replaced.hints.load();
+    };
+    EXPECT_EQ(hints_of(cached, 8192, 180, EAGAIN), 180);
+    EXPECT_LT(hints_of(cached, 16'000, 180, EAGAIN), 100) << "gaps of 384 bytes are read too";
+    EXPECT_EQ(hints_of(cached, 8192, 180, 0), 0);
+    EXPECT_EQ(hints_of(cached, 8192, 180, EPERM), 0);
+    EXPECT_GT(hints_of(cached, 2'000'000, 1, EAGAIN), 1);
+    if (direct) {
+        EXPECT_EQ(hints_of(direct, 8192, 180, EAGAIN), 0);
+    }
 }
 
 TEST_F(files, a_file_system_that_refuses_the_first_direct_transfer_refuses_the_option) {

@@ -51,6 +51,10 @@ public:
         return chunks_[index + 1].bytes_before - chunks_[index].bytes_before;
     }
 
+    std::uint64_t host_of(std::uint64_t index) const noexcept { // of the chunk's first byte
+        return pieces_.begin()[chunks_[index].piece].host + chunks_[index].done;
+    }
+
     // Calls part(piece, record) for each piece, or part of a piece, in the chunk.
     template <class Part> void for_each_part(std::uint64_t index, const Part &part) const noexcept {
         const chunk &of = chunks_[index];

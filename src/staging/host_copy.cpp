@@ -128,7 +128,8 @@ void fault_in_huge_pages(const staging &cut, std::byte *at, std::uint64_t span) 
 // Transfers the parts of a chunk in its order. One system call transfers parts that are next to each other in the file.
 class file_transfer {
 public:
-    file_transfer(const open_file &file, bool reads) noexcept : file_(file), reads_(reads) {}
+    enum class action : std::uint8_t { read, write, expect };
+    file_transfer(const open_file &file, action wanted) noexcept : file_(file), action_(wanted) {}
 
     // `memory` is in the slot. After a failure, nothing more is transferred.
     void add(std::uint64_t offset, std::byte *memory, std::uint64_t size) noexcept {
@@ -141,8 +142,13 @@ public:
         end_ = offset + size;
     }
     file_failure flush() noexcept {
-        if (count_ != 0 && !failed_)
-            failed_ = reads_ ? file_.read(first_, parts_, count_) : file_.write(first_, parts_, count_);
+        if (count_ != 0 && !failed_) {
+            if (action_ == action::expect)
+                file_.expect(first_, end_ - first_);
+            else
+                failed_ =
+                    action_ == action::read ? file_.read(first_, parts_, count_) : file_.write(first_, parts_, count_);
+        }
         count_ = 0;
         return failed_;
     }
@@ -153,11 +159,11 @@ private:
         constexpr std::size_t with_gap = 2;
         if (count_ == 0 || count_ + with_gap > open_file::max_parts || offset < end_) return false;
         const std::uint64_t gap = offset - end_;
-        return gap == 0 || (reads_ && gap <= sizeof gap_ && gap <= parts_[count_ - 1].size);
+        return gap == 0 || (action_ != action::write && gap <= sizeof gap_ && gap <= parts_[count_ - 1].size);
     }
 
     const open_file &file_;
-    const bool reads_;
+    const action action_;
     file_part parts_[open_file::max_parts];
     std::size_t count_ = 0;
     std::uint64_t first_ = 0, end_ = 0; // of the parts, in the file
@@ -165,33 +171,47 @@ private:
     file_failure failed_;
 };
 
-} // namespace
-
-std::uint64_t file_offset(const staging &cut, const staged_chunk &chunk) noexcept {
-    if (const staged_list *const list = cut.list()) {
-        std::uint64_t first = UINT64_MAX;
-        list->for_each_part(chunk.row, [&](const staged_piece &piece, const gpu::staged_record &) noexcept {
-            if (first == UINT64_MAX) first = piece.host;
+// Calls run(offset in the file, memory, size) for each part of a chunk. The memory is in the slot, or in the program's
+// memory if `slot` is null.
+template <class Run>
+void for_each_part(const staging &cut, const staged_chunk &chunk, std::byte *slot, const Run &run) noexcept {
+    if (const staged_list *const list = cut.list())
+        return for_each_run(*list, chunk, slot, [&](std::byte *host, std::byte *place, std::uint64_t size) noexcept {
+            run(reinterpret_cast<std::uintptr_t>(host), place, size);
         });
-        return first;
-    }
-    return cut.box().host.address + cut.offset(cut.box().host, chunk.row) + chunk.x;
-}
-
-file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
-    file_transfer transfer(cut.box().file->file, !cut.box().writes_file);
-    if (const staged_list *const list = cut.list()) {
-        for_each_run(*list, chunk, slot, [&](std::byte *host, std::byte *place, std::uint64_t size) noexcept {
-            transfer.add(reinterpret_cast<std::uintptr_t>(host), place, size);
-        });
-        return transfer.flush();
-    }
     const gpu::box_end &file = cut.box().host, &memory = slot ? cut.slot() : cut.box().device;
     std::byte *const first =
         slot ? slot - cut.offset(memory, chunk.row) : reinterpret_cast<std::byte *>(memory.address + chunk.x);
     for (std::uint64_t row = chunk.row; row < chunk.row + chunk.rows; ++row)
-        transfer.add(file.address + cut.offset(file, row) + chunk.x, first + cut.offset(memory, row), chunk.width);
+        run(file.address + cut.offset(file, row) + chunk.x, first + cut.offset(memory, row), chunk.width);
+}
+
+file_failure transfer_parts(const staging &cut, const staged_chunk &chunk, std::byte *slot,
+                            file_transfer::action action) noexcept {
+    file_transfer transfer(cut.box().file->file, action);
+    for_each_part(cut, chunk, slot, [&](std::uint64_t offset, std::byte *memory, std::uint64_t size) noexcept {
+        transfer.add(offset, memory, size);
+    });
     return transfer.flush();
+}
+
+} // namespace
+
+std::uint64_t file_offset(const staging &cut, const staged_chunk &chunk) noexcept {
+    const staged_list *const list = cut.list();
+    const gpu::box_end &file = cut.box().host;
+    return list ? list->host_of(chunk.row) : file.address + cut.offset(file, chunk.row) + chunk.x;
+}
+
+// A system call waits for the disk several times if its bytes are not cached, and rows are read one after the other.
+// Therefore the system first learns of all bytes of a chunk, and reads them at the same time. Software driver, 2
+// processors, ext4 on a virtual disk, 2 GiB: a range 0.75 instead of 0.50 GB/s. Plain reads by 8 threads of rows of 8 KiB
+// out of 64 KiB: 0.53 instead of 0.26 GB/s. If the rows are cached, the hints would cost a third of the rate.
+file_failure transfer_chunk(const staging &cut, const staged_chunk &chunk, std::byte *slot) noexcept {
+    using action = file_transfer::action;
+    if (cut.box().writes_file) return transfer_parts(cut, chunk, slot, action::write);
+    if (cut.box().file->file.is_missing(file_offset(cut, chunk))) transfer_parts(cut, chunk, slot, action::expect);
+    return transfer_parts(cut, chunk, slot, action::read);
 }
 
 void touch_source(const staging &cut, const staged_chunk &chunk) noexcept {

@@ -60,6 +60,10 @@ public:
     static constexpr std::size_t max_parts = 64;
     file_failure read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
     file_failure write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    // For reads through the page cache. is_missing() returns true if the byte is known not to be cached. expect() starts
+    // to read a range into the cache.
+    bool is_missing(std::uint64_t offset) const noexcept;
+    void expect(std::uint64_t offset, std::uint64_t size) const noexcept;
     // Must be called after the last write of a copy. Returns the system's error number; 0: success.
     std::int32_t end_writes() const noexcept { return access_.is_durable ? flush() : 0; }
 

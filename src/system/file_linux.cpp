@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -99,6 +100,21 @@ std::int32_t open_file::flush() const noexcept {
 // Some file systems refuse direct transfers only at some places, such as in compressed files.
 bool open_file::is_refused(const file_failure &failed) const noexcept {
     return !is_strict_ && (failed.code == EINVAL || failed.code == EOPNOTSUPP);
+}
+
+bool open_file::is_missing(std::uint64_t offset) const noexcept {
+    constexpr unsigned long no_wait = 8; // RWF_NOWAIT
+    if (direct_.is_open()) return false;
+    std::byte byte;
+    const iovec there = {&byte, 1};
+    // By number: glibc has the function since 2.26. The second half of the offset is used only by systems of 32 bits.
+    return syscall(SYS_preadv2, static_cast<int>(handle_), &there, 1UL, static_cast<unsigned long>(offset), 0UL,
+                   no_wait) < 0 &&
+           errno == EAGAIN;
+}
+
+void open_file::expect(std::uint64_t offset, std::uint64_t size) const noexcept {
+    posix_fadvise(static_cast<int>(handle_), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 
 file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
