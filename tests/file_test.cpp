@@ -1497,7 +1497,15 @@ TEST_F(files, durable_bytes_are_flushed_after_the_last_write_and_before_the_end)
         copy(desc);
         EXPECT_EQ(replaced.flushes, 1);
         EXPECT_EQ(replaced.calls_before_flush, replaced.calls);
+        if (raw().cuStreamBatchMemOp) {
+            ferry_copy_options without_kernels = {};
+            without_kernels.struct_size = sizeof without_kernels;
+            without_kernels.flags = FERRY_COPY_NO_KERNELS;
+            EXPECT_OK(ferry_copy(basic.get(), &desc, &without_kernels, nullptr));
+            EXPECT_EQ(replaced.flushes, 2);
+        }
 
+        replaced.flushes = 1;
         replaced.is_flush_late = true;
         ferry_ticket *const ticket = begin(desc);
         while (replaced.flushes != 2)

@@ -410,6 +410,7 @@ const (
 	FieldResult          Field = 87 // a parameter in which the call stores or fills something
 	FieldPath            Field = 88
 	FieldOffset          Field = 89 // `address` of a place in a file, or a source of pieces in a file
+	FieldDirect          Field = 90 // of ferry_file_options
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -697,10 +698,22 @@ type FileFlags uint32
 
 // FERRY_FILE_*
 const (
-	FileRead     FileFlags = 1 // the file can be the source of a copy
-	FileWrite    FileFlags = 2 // the file can be the destination of a copy
-	FileCreate   FileFlags = 4 // ferry_file_open makes the file if it does not exist. Needs WRITE
-	FileTruncate FileFlags = 8 // ferry_file_open removes all bytes of the file. Needs WRITE
+	FileRead      FileFlags = 1 // the file can be the source of a copy
+	FileWrite     FileFlags = 2 // the file can be the destination of a copy
+	FileCreate    FileFlags = 4 // ferry_file_open makes the file if it does not exist. Needs WRITE
+	FileTruncate  FileFlags = 8 // ferry_file_open removes all bytes of the file. Needs WRITE
+	FileKeepCache FileFlags = 16
+	FileSync      FileFlags = 32
+)
+
+// FileDirect is one of the constants FERRY_FILE_DIRECT_*.
+type FileDirect int32
+
+// FERRY_FILE_DIRECT_*
+const (
+	FileDirectAuto   FileDirect = 0 // ferry decides. In this release, all transfers use the page cache
+	FileDirectNever  FileDirect = 1 // all transfers use the page cache
+	FileDirectAlways FileDirect = 2 // direct, except for transfers that the system refuses. Linux only
 )
 
 // FERRY_FILE_ENDED

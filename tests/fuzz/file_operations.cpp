@@ -15,8 +15,14 @@ struct opened_file {
         ferry_file_options options = {};
         options.struct_size = sizeof options;
         options.flags = flags;
+        if (w.random.one_in(2)) options.direct = FERRY_FILE_DIRECT_ALWAYS;
+        if (w.random.one_in(4) && (flags & FERRY_FILE_WRITE)) options.flags |= FERRY_FILE_SYNC;
         const std::string path = on_disk.path();
-        const std::int32_t status = ferry_file_open(ferry, path.c_str(), &options, &file, nullptr);
+        std::int32_t status = ferry_file_open(ferry, path.c_str(), &options, &file, nullptr);
+        if (status == FERRY_ERROR_UNSUPPORTED && options.direct != 0) { // by the file system
+            options.direct = FERRY_FILE_DIRECT_AUTO;
+            status = ferry_file_open(ferry, path.c_str(), &options, &file, nullptr);
+        }
         if (status != FERRY_ERROR_UNSUPPORTED) w.require(status);
     }
     ~opened_file() { ferry_file_close(file); }
