@@ -1471,6 +1471,13 @@ namespace Ferry
             using (new Hold(Handle)) Calls.Check(Native.ferry_ticket_wait(Handle.Pointer, -1, Calls.Error));
         }
 
+        /// <summary>Cancels copies of files: what has not begun is not transferred. Wait then throws, unless all bytes
+        /// were transferred before.</summary>
+        public void Cancel()
+        {
+            using (new Hold(Handle)) Calls.Check(Native.ferry_ticket_cancel(Handle.Pointer, Calls.Error));
+        }
+
         /// <summary>A task that ends with the copy, within about a millisecond. The ticket may be disposed
         /// before.</summary>
         public Task WhenDone()
@@ -2003,9 +2010,9 @@ namespace Ferry
             }
         }
 
-        /// <summary>Opens a file of the program, such as FileStream.SafeFileHandle, with the same access. The program
-        /// may close its file, whose position never moves.</summary>
-        public FerryFile OpenFile(SafeFileHandle osHandle)
+        /// <summary>Opens a file of the program, such as FileStream.SafeFileHandle. The default options open it with the
+        /// same access. The program may close its file, whose position never moves.</summary>
+        public FerryFile OpenFile(SafeFileHandle osHandle, FileOptions options = default(FileOptions))
         {
             bool isHeld = false;
             using (new Hold(handle))
@@ -2013,9 +2020,10 @@ namespace Ferry
             {
                 IntPtr file = IntPtr.Zero;
                 osHandle.DangerousAddRef(ref isHeld);
+                options.StructSize = FileOptions.SizeOf;
                 handle.FreeAbandoned();
                 Calls.Check(Native.ferry_file_open_descriptor(handle.Pointer, (long)osHandle.DangerousGetHandle(),
-                    &file, Calls.Error));
+                    &options, &file, Calls.Error));
                 return NewFile(file);
             }
             finally { if (isHeld) osHandle.DangerousRelease(); }

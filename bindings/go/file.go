@@ -30,17 +30,18 @@ func (f *Instance) OpenFile(path string, options FileOptions) (*File, error) {
 	})
 }
 
-// OpenDescriptor opens a file of the program, with the same access. The program may close its file, whose position never
-// moves.
-func (f *Instance) OpenDescriptor(file *os.File) (*File, error) {
+// OpenDescriptor opens a file of the program. The zero value of the options opens it with the same access. The program may
+// close its file, whose position never moves.
+func (f *Instance) OpenDescriptor(file *os.File, options FileOptions) (*File, error) {
 	connection, err := file.SyscallConn()
 	if err != nil {
 		return nil, err
 	}
+	c := options.c()
 	var opened *File
 	failed := connection.Control(func(descriptor uintptr) {
 		opened, err = f.newFile(func(file **C.ferry_file, info details) C.int32_t {
-			return C.ferry_file_open_descriptor(f.c, C.int64_t(descriptor), file, info)
+			return C.ferry_file_open_descriptor(f.c, C.int64_t(descriptor), &c, file, info)
 		})
 	})
 	if failed != nil {

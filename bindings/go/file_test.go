@@ -204,7 +204,7 @@ func TestAFileOfTheProgramKeepsItsPositionAndMayBeClosed(t *testing.T) {
 	defer own.Close()
 	_, err = own.Seek(50, io.SeekStart)
 	must(t, err)
-	opened, err := f.OpenDescriptor(own)
+	opened, err := f.OpenDescriptor(own, FileOptions{})
 	file := made(t, opened, err, (*File).Close)
 	if info, err := file.Info(); err != nil || info.Size != 1000 || info.Flags != FileRead|FileWrite {
 		t.Errorf("%+v %v", info, err)
@@ -221,7 +221,7 @@ func TestAFileOfTheProgramKeepsItsPositionAndMayBeClosed(t *testing.T) {
 	if !bytes.Equal(contentsOf(t, path)[200:300], content[3:103]) {
 		t.Error("wrong bytes")
 	}
-	if _, err := f.OpenDescriptor(own); err == nil {
+	if _, err := f.OpenDescriptor(own, FileOptions{}); err == nil {
 		t.Error("a closed file was opened")
 	}
 }
@@ -246,6 +246,12 @@ func TestAFileThatEndsEarlyFailsItsTicketAndItsCopy(t *testing.T) {
 		t.Errorf("%+v %v", info, err)
 	}
 	must(t, s.Synchronize()) // the stream goes on
+	must(t, ticket.Cancel()) // it has ended
+	ofMemory, err := s.CopyTicket(device(t, f, 100), memory, Line(100))
+	made(t, ofMemory, err, (*Ticket).Release)
+	if refused, _ := ofMemory.Cancel().(*Error); refused == nil || refused.Field != FieldTicket {
+		t.Error(refused)
+	}
 }
 
 func TestWhatCannotBeOpenedOrCopiedIsNamed(t *testing.T) {
@@ -268,7 +274,7 @@ func TestWhatCannotBeOpenedOrCopiedIsNamed(t *testing.T) {
 	must(t, err)
 	defer end.Close()
 	defer pipe.Close()
-	_, err = f.OpenDescriptor(end)
+	_, err = f.OpenDescriptor(end, FileOptions{})
 	failed(t, err, ErrorHandle, SideNone, FieldOSHandle)
 
 	file := openFile(t, f, fileWith(t, noise(1000)), 0)

@@ -227,6 +227,16 @@ func (t *Ticket) Info() (TicketInfo, error) {
 	return newTicketInfo(&c), err
 }
 
+// Cancel cancels copies of files: what has not begun is not transferred. Wait then returns an error, unless all bytes were
+// transferred before.
+func (t *Ticket) Cancel() error {
+	if err := t.enter(); err != nil {
+		return err
+	}
+	defer t.leave()
+	return call(func(info details) C.int32_t { return C.ferry_ticket_cancel(t.c, info) })
+}
+
 // Wait waits until the work is done, and helps with staged copies meanwhile. It occupies a thread. It returns the
 // context's error if that ends first; the copy continues, and a thread waits for it.
 func (t *Ticket) Wait(ctx context.Context) error {

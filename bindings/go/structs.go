@@ -576,13 +576,15 @@ func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
 
 // FileOptions is ferry_file_options.
 type FileOptions struct {
-	Flags FileFlags // FERRY_FILE_*, joined by |; 0: READ
+	Flags  FileFlags  // FERRY_FILE_*, joined by |. Without READ and WRITE: READ, or the access of a descriptor
+	Direct FileDirect // FERRY_FILE_DIRECT_*
 }
 
 func (s FileOptions) c() C.ferry_file_options {
 	return C.ferry_file_options{
 		struct_size: C.sizeof_ferry_file_options,
 		flags:       C.uint32_t(s.Flags),
+		direct:      C.int32_t(s.Direct),
 	}
 }
 

@@ -251,11 +251,12 @@ function instance:file_open(path, options)
     return own_file(self, function(box) return C.ferry_file_open(self.c, path, given, box, ferry.details) end)
 end
 
--- Opens the file of a descriptor or, on Windows, of a HANDLE, with the same access. The program may close it.
-function instance:file_open_descriptor(os_handle)
+-- Opens the file of a descriptor or, on Windows, of a HANDLE, by default with the same access. The program may close it.
+function instance:file_open_descriptor(os_handle, options)
     os_handle = number("int64_t", os_handle, "os_handle")
+    local given = ferry.struct("ferry_file_options", options)
     return own_file(self, function(box)
-        return C.ferry_file_open_descriptor(self.c, os_handle, box, ferry.details)
+        return C.ferry_file_open_descriptor(self.c, os_handle, given, box, ferry.details)
     end)
 end
 
@@ -404,6 +405,12 @@ end
 function ticket:wait()
     use(self)
     ferry.check(C.ferry_ticket_wait(self.box[0], C.FERRY_NO_TIMEOUT, ferry.details))
+end
+
+-- Cancels copies of files: what has not begun is not transferred.
+function ticket:cancel()
+    use(self)
+    ferry.check(C.ferry_ticket_cancel(self.box[0], ferry.details))
 end
 
 -- A ferry_ticket_info.

@@ -592,6 +592,11 @@ test("a file that ends early fails its ticket and its copy", function()
     local info = ticket:info()
     assert(info.status == C.FERRY_ERROR_FILE and info.file_error == C.FERRY_FILE_ENDED and info.file_offset == last)
     stream:synchronize() -- the stream goes on
+    ticket:cancel() -- it has ended
+    local other = f:device_alloc(0, 100)
+    local of_memory = stream:copy_with_ticket { to = other, from = memory, width = 100 }
+    fails_with(C.FERRY_ERROR_UNSUPPORTED, function() of_memory:cancel() end)
+    of_memory:free()
     ticket:free()
     raises("the object was freed", ticket.wait, ticket)
     raises("the object was freed", ticket.info, ticket)

@@ -350,7 +350,7 @@ test "a file of std may be closed after ferry has opened it" {
     {
         const there = try TestFile.init(&contents);
         defer there.deinit();
-        try expect(ferry.ferry_file_open_descriptor(f, there.own.handle, &file, null) == 0);
+        try expect(ferry.ferry_file_open_descriptor(f, there.own.handle, null, &file, null) == 0);
     }
     defer ferry.ferry_file_close(file.?);
     var info = ferry.ferry_file_info{};

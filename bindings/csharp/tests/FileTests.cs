@@ -209,6 +209,10 @@ static class FileTests
             Test.Equal(info.FileError, Constants.FileEnded, "error");
             Test.Equal(info.FileOffset, end, "offset");
             stream.Synchronize(); // the stream goes on
+            ticket.Cancel(); // it has ended
+            using (DeviceMemory other = ferry.AllocDevice(100))
+            using (FerryTicket ofMemory = stream.CopyWithTicket(memory, other, 100))
+                Fails(Status.Unsupported, Side.None, Field.Ticket, ofMemory.Cancel);
         }
     }
 

@@ -58,11 +58,15 @@ impl Drop for File {
     }
 }
 
+// Safe code may have changed the size, and ferry reads as many bytes.
+fn sized(options: &sys::ferry_file_options) -> sys::ferry_file_options {
+    sys::ferry_file_options { struct_size: size_of::<sys::ferry_file_options>() as u32, ..*options }
+}
+
 impl File {
     /// Opens the file at a path, which must be text in UTF-8. The default options are to read.
     pub fn open(ferry: &Ferry, path: impl AsRef<Path>, options: &sys::ferry_file_options) -> Result<File> {
-        // Safe code may have changed the size, and ferry reads as many bytes.
-        let options = sys::ferry_file_options { struct_size: size_of::<sys::ferry_file_options>() as u32, ..*options };
+        let options = sized(options);
         let path = path.as_ref().to_str().and_then(|path| CString::new(path).ok()).ok_or_else(|| {
             let (status, side) = (sys::FERRY_ERROR_INVALID_ARGUMENT, sys::FERRY_SIDE_NONE);
             Error::refusal(status, side, sys::FERRY_FIELD_PATH, 0, 0)
@@ -73,24 +77,25 @@ impl File {
         })
     }
 
-    /// Opens a file that the program has opened, such as a `std::fs::File`, with the same access. The program may close
-    /// its file. ferry never moves its position.
+    /// Opens a file that the program has opened, such as a `std::fs::File`. The default options are to open it with the
+    /// same access. The program may close its file. ferry never moves its position.
     #[cfg(unix)]
-    pub fn open_descriptor(ferry: &Ferry, file: impl AsFd) -> Result<File> {
-        Self::open_os_handle(ferry, file.as_fd().as_raw_fd().into())
+    pub fn open_descriptor(ferry: &Ferry, file: impl AsFd, options: &sys::ferry_file_options) -> Result<File> {
+        Self::open_os_handle(ferry, file.as_fd().as_raw_fd().into(), options)
     }
 
-    /// Opens a file that the program has opened, such as a `std::fs::File`, with the same access. The program may close
-    /// its file. ferry never moves its position.
+    /// Opens a file that the program has opened, such as a `std::fs::File`. The default options are to open it with the
+    /// same access. The program may close its file. ferry never moves its position.
     #[cfg(windows)]
-    pub fn open_descriptor(ferry: &Ferry, file: impl AsHandle) -> Result<File> {
-        Self::open_os_handle(ferry, file.as_handle().as_raw_handle() as i64)
+    pub fn open_descriptor(ferry: &Ferry, file: impl AsHandle, options: &sys::ferry_file_options) -> Result<File> {
+        Self::open_os_handle(ferry, file.as_handle().as_raw_handle() as i64, options)
     }
 
-    fn open_os_handle(ferry: &Ferry, os_handle: i64) -> Result<File> {
-        // SAFETY: the caller has borrowed the descriptor; the call writes a handle.
+    fn open_os_handle(ferry: &Ferry, os_handle: i64, options: &sys::ferry_file_options) -> Result<File> {
+        let options = sized(options);
+        // SAFETY: the caller has borrowed the descriptor; the struct has its size; the call writes a handle.
         Self::with(ferry, |file, error| unsafe {
-            sys::ferry_file_open_descriptor(ferry.as_raw(), os_handle, file, error)
+            sys::ferry_file_open_descriptor(ferry.as_raw(), os_handle, &options, file, error)
         })
     }
 

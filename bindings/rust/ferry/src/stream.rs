@@ -368,6 +368,13 @@ impl Ticket {
         // SAFETY: the ticket lives.
         check(|error| unsafe { sys::ferry_ticket_wait(self.handle, sys::FERRY_NO_TIMEOUT.into(), error) })
     }
+
+    /// Cancels copies of files: what has not begun is not transferred. `wait` then returns an error, unless all bytes were
+    /// transferred before.
+    pub fn cancel(&self) -> Result<()> {
+        // SAFETY: the ticket lives.
+        check(|error| unsafe { sys::ferry_ticket_cancel(self.handle, error) })
+    }
 }
 
 /// A copy in flight that owns its host buffer. `drop` waits; a transfer that is forgotten keeps its memory for ever.
