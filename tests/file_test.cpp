@@ -27,6 +27,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #endif
 
@@ -1444,6 +1445,100 @@ TEST_F(files, the_system_learns_of_all_bytes_that_are_not_cached) {
     if (direct) {
         EXPECT_EQ(hints_of(direct, 8192, 180, EAGAIN), 0);
     }
+}
+
+bool is_on_tmpfs(const temporary_file &file) {
+    struct statfs found {};
+    EXPECT_EQ(statfs(file.path().c_str(), &found), 0);
+    return found.f_type == 0x01021994;
+}
+
+TEST_F(files, a_file_that_is_not_in_memory_occupies_two_sms) {
+    ferry_options options = options_under_test();
+    options.staging_threads = 8;
+    const instance_owner instance = open_or_fail(options);
+    const temporary_file file(bytes(3'000'000));
+    const device_memory memory(3'000'000);
+    ferry_file *opened = nullptr;
+    ASSERT_OK(ferry_file_open(instance.get(), file.path().c_str(), nullptr, &opened, nullptr));
+    const file_owner owner(opened);
+    const ferry_copy_desc copy = {on_device(memory), in_file(owner, 0), 3'000'000, 1, 1, {}};
+    ferry_piece piece = {memory, 0, 3'000'000};
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, &piece, 1);
+    list.source_file = opened;
+    const auto sms = [&](bool of_pieces, std::uint32_t max_sms) {
+        ferry_copy_options how = {};
+        how.struct_size = sizeof how;
+        how.max_sms = max_sms;
+        ferry_explanation one = {};
+        one.struct_size = sizeof one;
+        ferry_batch_explanation many = {};
+        many.struct_size = sizeof many;
+        EXPECT_OK(ferry_copy_pieces_explain_async(instance.get(), &list, &how, stream, &many, nullptr));
+        EXPECT_OK(ferry_copy_explain_async(instance.get(), &copy, &how, stream, &one, nullptr));
+        return of_pieces ? many.max_sms : one.max_sms;
+    };
+    for (const bool of_pieces : {false, true}) {
+        const std::uint32_t fast = sms(of_pieces, 0);
+        EXPECT_GT(fast, 2u);
+        for (const int answer : {EAGAIN, EOPNOTSUPP, EPERM}) {
+            replaced.refused_call = SYS_preadv2;
+            replaced.refusal = answer;
+            const std::uint32_t slow = sms(of_pieces, 0), one = sms(of_pieces, 1);
+            replaced.refused_call = -1;
+            replaced.refusal = EPERM;
+            EXPECT_EQ(slow, is_on_tmpfs(file) ? fast : 2u) << answer;
+            EXPECT_EQ(one, 1u);
+        }
+    }
+}
+
+// The kernel of a copy waits for the file. Neither the work of another stream nor a call that frees memory and waits for
+// that kernel prevents the file's bytes from arriving.
+TEST_F(files, a_file_that_does_not_answer_stops_no_kernel_and_no_close) {
+    if (streams_share_a_queue()) GTEST_SKIP() << "all streams wait for each other";
+    const bytes data = random_bytes(2'000'000, 28);
+    const temporary_file file(data);
+    instance_owner instance = open_or_fail(options_under_test());
+    ASSERT_OK(ferry_staging_prepare(instance.get(), 0, nullptr));
+    ferry_file *opened = nullptr;
+    ASSERT_OK(ferry_file_open(instance.get(), file.path().c_str(), nullptr, &opened, nullptr));
+    file_owner owner(opened);
+    const device_memory memory(data.size()), to(4096);
+    CUdeviceptr freed = 0;
+    ASSERT_OK(raw().cuMemAlloc(&freed, 4096));
+    test_stream other;
+    replaced.are_late = true;
+    const ferry_copy_desc copy = {on_device(memory), in_file(owner, 0), data.size(), 1, 1, {}};
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, &ticket, nullptr));
+    while (replaced.waiting == 0)
+        std::this_thread::yield();
+    EXPECT_OK(raw().cuMemsetD8Async(to, 7, 4096, other));
+    EXPECT_OK(raw().cuStreamSynchronize(other));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    owner.reset();
+    CUcontext context = nullptr;
+    EXPECT_OK(raw().cuCtxGetCurrent(&context));
+    std::atomic<int> ended = 0;
+    std::thread frees([&] {
+        EXPECT_OK(raw().cuCtxSetCurrent(context));
+        EXPECT_OK(raw().cuMemFree(freed));
+        ++ended;
+    });
+    std::thread closes([&] {
+        instance.reset();
+        ++ended;
+    });
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    EXPECT_LT(ended, 2); // ferry_close waits for the copy
+    replaced.are_late = false;
+    replaced.are_late.notify_all();
+    frees.join();
+    closes.join();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(data, read_back(memory, data.size()));
 }
 
 TEST_F(files, a_file_system_that_refuses_the_first_direct_transfer_refuses_the_option) {

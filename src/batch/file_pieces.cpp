@@ -39,6 +39,7 @@ private:
     bool append(std::uint64_t device, std::uint64_t offset, std::uint64_t size) noexcept;
     error make_ready() noexcept;
     const copy_preferences &wanted() const noexcept { return input_.options.preferences; }
+    std::uint32_t max_blocks() const noexcept;
     bool is_waited_for() const noexcept { return form_ == copy_form::synchronous; }
 
     ferry_instance &instance_;
@@ -170,6 +171,18 @@ error file_pieces::make_ready() noexcept {
     return {};
 }
 
+// The limit of the options, and a limit for slow files. 0: none.
+std::uint32_t file_pieces::max_blocks() const noexcept {
+    constexpr std::size_t samples = 8;
+    const std::uint32_t limit = wanted().max_blocks;
+    const std::size_t step = std::max<std::size_t>(pieces_.size() / samples, 1);
+    bool is_fast = true;
+    for (std::size_t i = 0; i < pieces_.size() && is_fast; i += step)
+        is_fast = input_.source_file->file.is_fast(pieces_[i].host, 1);
+    if (is_fast) return limit;
+    return limit ? std::min<std::uint32_t>(limit, blocks_for_slow_files) : blocks_for_slow_files;
+}
+
 error file_pieces::run(ferry_ticket *ticket) noexcept {
     if (!ticket && !is_waited_for())
         return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET, 0);
@@ -186,7 +199,7 @@ error file_pieces::run(ferry_ticket *ticket) noexcept {
                               .pieces = {pieces_.begin(), pieces_.size(), bytes_},
                               .device = request_.context_device,
                               .context = request_.context.wanted,
-                              .blocks = wanted().max_blocks,
+                              .blocks = max_blocks(),
                               .caller_helps = is_waited_for(),
                               .may_wait = !wanted().no_wait};
     const error failed = instance_.staging.enqueue(copy, stream_, &progress);
@@ -212,7 +225,7 @@ error file_pieces::run(ferry_ticket *ticket) noexcept {
 void file_pieces::explain(ferry_batch_explanation &found) const noexcept {
     found.context_device = request_.context_device;
     found.staged = {.copies = pieces_.size(), .bytes = bytes_, .predicted_ns = 0, .reserved = 0};
-    const std::uint32_t blocks = blocks_for_threads(instance_.staging_threads, true), limit = wanted().max_blocks;
+    const std::uint32_t blocks = blocks_for_threads(instance_.staging_threads, true), limit = max_blocks();
     found.max_sms = limit ? std::min(limit, blocks) : blocks;
     found.threads = instance_.staging_threads;
     found.blocks = static_cast<std::int32_t>(blocking::no);

@@ -176,6 +176,9 @@ error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, c
     if (error failed = look_up_for_routes(instance, step.shape, context, facts)) return failed;
     if (step.shape.has_file())
         if (error failed = check_file_copy(instance, step)) return failed;
+    if (const shape_end &source = step.shape.source; source.file)
+        facts.staging.is_source_slow =
+            !source.file->file.is_fast(source.span.first, source.span.last - source.span.first + 1);
     if (step.call.is_captured && is_read_early(step.shape, step.call)) return read_under_capture;
     if (step.call.is_captured && is_written_in_the_call(step.shape, step.call)) return written_under_capture;
     const copy_question copy(step.shape, facts);

@@ -64,6 +64,8 @@ public:
     // to read a range into the cache.
     bool is_missing(std::uint64_t offset) const noexcept;
     void expect(std::uint64_t offset, std::uint64_t size) const noexcept;
+    // Whether a sample of the bytes can be read without waiting for a disk or a server.
+    bool is_fast(std::uint64_t offset, std::uint64_t size) const noexcept;
     // Must be called after the last write of a copy. Returns the system's error number; 0: success.
     std::int32_t end_writes() const noexcept { return access_.is_durable ? flush() : 0; }
 

@@ -9,6 +9,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/rounding.h"
@@ -102,15 +103,41 @@ bool open_file::is_refused(const file_failure &failed) const noexcept {
     return !is_strict_ && (failed.code == EINVAL || failed.code == EOPNOTSUPP);
 }
 
-bool open_file::is_missing(std::uint64_t offset) const noexcept {
+namespace {
+
+// Reads a byte if that does not wait. By number: glibc has the function since 2.26. The second half of the offset is used
+// only by systems of 32 bits.
+bool read_at_once(std::int64_t descriptor, std::uint64_t offset) noexcept {
     constexpr unsigned long no_wait = 8; // RWF_NOWAIT
-    if (direct_.is_open()) return false;
     std::byte byte;
     const iovec there = {&byte, 1};
-    // By number: glibc has the function since 2.26. The second half of the offset is used only by systems of 32 bits.
-    return syscall(SYS_preadv2, static_cast<int>(handle_), &there, 1UL, static_cast<unsigned long>(offset), 0UL,
-                   no_wait) < 0 &&
-           errno == EAGAIN;
+    return syscall(SYS_preadv2, static_cast<int>(descriptor), &there, 1UL, static_cast<unsigned long>(offset), 0UL,
+                   no_wait) >= 0;
+}
+
+// File systems without a disk, some of which do not support such reads.
+bool is_in_memory(std::int64_t descriptor) noexcept {
+    constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6, hugetlbfs = 0x958458f6;
+    struct statfs found {};
+    if (fstatfs(static_cast<int>(descriptor), &found) != 0) return false;
+    const auto type = static_cast<long>(found.f_type);
+    return type == tmpfs || type == ramfs || type == hugetlbfs;
+}
+
+} // namespace
+
+bool open_file::is_missing(std::uint64_t offset) const noexcept {
+    return !direct_.is_open() && !read_at_once(handle_, offset) && errno == EAGAIN;
+}
+
+bool open_file::is_fast(std::uint64_t offset, std::uint64_t size) const noexcept {
+    constexpr std::uint64_t samples = 8;
+    if (direct_.is_open()) return false;
+    if (is_in_memory(handle_)) return true;
+    const std::uint64_t step = std::max<std::uint64_t>(size / samples, 1);
+    for (std::uint64_t at = 0; at < size; at += step)
+        if (!read_at_once(handle_, offset + at)) return false;
+    return true;
 }
 
 void open_file::expect(std::uint64_t offset, std::uint64_t size) const noexcept {

@@ -94,6 +94,8 @@ std::int32_t open_file::use_direct_io(bool) noexcept { return direct_.open(handl
 
 std::int32_t open_file::flush() const noexcept { return FlushFileBuffers(to_handle(handle_)) ? 0 : last_error(); }
 
+bool open_file::is_fast(std::uint64_t, std::uint64_t) const noexcept { return true; } // not known
+
 bool open_file::is_missing(std::uint64_t) const noexcept { return false; }
 void open_file::expect(std::uint64_t, std::uint64_t) const noexcept {}
 
