@@ -9,6 +9,7 @@
 #include <string>
 #include <thread>
 
+#include "ferry/ferry_file.h"
 #include "support/counted_test.h"
 #include "support/dying_context.h"
 #include "support/gate.h"
@@ -19,6 +20,7 @@
 #include "support/raw_objects.h"
 #include "support/station.h"
 #include "support/system.h"
+#include "support/temporary_file.h"
 #include "support/waiting_free.h"
 
 namespace ferry::test {
@@ -560,6 +562,117 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
 
 // Has an instance of its own. Its contexts of the first two devices end with the test. The second context dies during a
 // broadcast.
+// ---- Files
+
+class broadcasts_of_files : public broadcasts {
+protected:
+    void SetUp() override {
+        broadcasts::SetUp();
+        if (IsSkipped()) return;
+        ASSERT_OK(ferry_file_open(counted.get(), on_disk.path().c_str(), nullptr, &file, nullptr));
+    }
+    void TearDown() override {
+        ferry_file_close(file);
+        broadcasts::TearDown();
+    }
+    ferry_copy_desc read_to(std::size_t device, std::uint64_t offset, std::uint64_t size) const {
+        ferry_copy_desc copy = {};
+        ferry_place_file(&copy.source, file, offset);
+        ferry_place_device(&copy.destination, static_cast<std::int32_t>(device), stations[device].address());
+        copy.width = size;
+        return copy;
+    }
+    void run(const std::vector<ferry_copy_desc> &copies, bool waits) {
+        ferry_error_info error = new_error();
+        if (waits) {
+            ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, &error)) << describe(error);
+            return;
+        }
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, stream, &ticket, &error))
+            << describe(error);
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error)) << describe(error);
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+
+    const bytes sent = random_bytes(9 * megabyte + 12'345, 71);
+    const temporary_file on_disk{sent};
+    ferry_file *file = nullptr;
+};
+
+TEST_F(broadcasts_of_files, one_range_arrives_on_all_devices) {
+    for (const bool with_access : {false, true}) {
+        if (with_access) enable_all();
+        for (const bool waits : {false, true})
+            for (const std::uint64_t size : {std::uint64_t{1}, std::uint64_t{70'001}, std::uint64_t{sent.size()} - 7}) {
+                SCOPED_TRACE(testing::Message() << size << (with_access ? " with access" : " without") << waits);
+                on_all_devices(size);
+                std::vector<ferry_copy_desc> copies;
+                for (std::size_t device = 0; device < stations.size(); ++device)
+                    copies.push_back(read_to(device, 7, size));
+                run(copies, waits);
+                expect_on_all(bytes(sent.begin() + 7, sent.begin() + static_cast<std::ptrdiff_t>(7 + size)));
+            }
+    }
+}
+
+TEST_F(broadcasts_of_files, each_device_gets_its_own_ranges_beside_other_copies) {
+    const std::uint64_t size = 2 * megabyte;
+    const pinned_bytes pinned(size, 72);
+    std::deque<station> &all = on_all_devices(2 * size);
+    std::vector<ferry_copy_desc> copies;
+    for (std::size_t device = 0; device < all.size(); ++device) {
+        copies.push_back(read_to(device, device * 100'003, size));
+        ferry_copy_desc beside = read_to(device, 0, size);
+        ferry_place_any(&beside.source, at(pinned));
+        beside.destination.address += size;
+        copies.push_back(beside);
+    }
+    run(copies, false);
+    for (std::size_t device = 0; device < all.size(); ++device) {
+        const bytes found = all[device].read();
+        const auto own = sent.begin() + static_cast<std::ptrdiff_t>(device * 100'003);
+        const auto half = static_cast<std::ptrdiff_t>(size);
+        EXPECT_TRUE(std::equal(found.begin(), found.begin() + half, own)) << device;
+        EXPECT_TRUE(std::equal(found.begin() + half, found.end(), pinned.sent.begin())) << device;
+    }
+}
+
+TEST_F(broadcasts_of_files, a_file_that_becomes_shorter_fails_the_ticket) {
+    on_all_devices(sent.size());
+    std::vector<ferry_copy_desc> copies;
+    for (std::size_t device = 0; device < stations.size(); ++device)
+        copies.push_back(read_to(device, 0, sent.size()));
+    run(copies, true); // creates what would wait for the gate
+    ferry_ticket *ticket = nullptr;
+    {
+        gate before(stream);
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, stream, &ticket, nullptr));
+        on_disk.resize(megabyte);
+        before.open();
+    }
+    ferry_error_info error = new_error();
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error)) << describe(error);
+    EXPECT_EQ(static_cast<std::int64_t>(error.value), FERRY_FILE_ENDED);
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
+// Boxes of a file are copied only in the batch's own context. Nothing of such a batch is copied.
+TEST_F(broadcasts_of_files, a_box_for_another_device_is_refused) {
+    const std::size_t last = contexts.size() - 1;
+    on_all_devices(sent.size());
+    std::vector<ferry_copy_desc> copies = {read_to(last, 0, sent.size()), read_to(last, 0, 100)};
+    copies[1].height = 2;
+    copies[1].source.row_pitch = copies[1].destination.row_pitch = 1000;
+    ferry_error_info error = new_error();
+    ferry_ticket *ticket = nullptr;
+    EXPECT_EQ(FERRY_ERROR_ROUTE, ferry_copy_batch_async(counted.get(), copies.data(), 2, nullptr, stream, &ticket, &error));
+    EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_OTHER_DEVICE)) << describe(error);
+    EXPECT_EQ(error.index, 1u) << describe(error);
+    expect_on_all(bytes(sent.size(), std::byte{0x11}));
+}
+
 class dying_broadcasts : public broadcasts {
 protected:
     void SetUp() override {

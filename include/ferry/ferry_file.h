@@ -39,7 +39,8 @@ extern "C" {
  * the access with FERRY_ERROR_HANDLE (FERRY_FIELD_FILE).
  *
  * Descriptors of ferry_copy_batch and ferry_copy_batch_async may have files too. Each of them is staged by itself, so
- * pieces are faster for many small ranges. After the first failed transfer, no other copy of a file of the batch goes on.
+ * pieces are faster for many small ranges. The destinations of contiguous copies may be on any device, and a range with
+ * destinations on several devices is read once. After the first failed transfer, no other copy of a file of the batch goes on.
  *
  * Files are read and written in the order of the stream. Graphs, prepared batches and fills take no files
  * (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).
@@ -140,7 +141,6 @@ FERRY_API int32_t ferry_file_get_info(ferry_file *file, ferry_file_info *info, f
  * does not wait for that: ferry_ticket_wait does.
  *
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
- * Blocking:      none.
  * Errors:        FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_TICKET) for a ticket of work without files.
  */
 FERRY_API int32_t ferry_ticket_cancel(ferry_ticket *ticket, ferry_error_info *error);
@@ -151,7 +151,7 @@ FERRY_API int32_t ferry_ticket_cancel(ferry_ticket *ticket, ferry_error_info *er
  *
  * Values:        `address`: device or managed memory, a multiple of 4.
  * Thread-safety: safe, but not beside ferry_ticket_release of the same ticket.
- * Blocking:      driver_lock.
+ * Blocking:      first_use. The first call pins memory.
  * Ownership:     the ticket may be released immediately. The memory must live until the copy of the 4 bytes is complete.
  * Errors:        FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_TICKET) for a ticket of work without files; _IN_USE for a second
  *                call with the same ticket; _ADDRESS; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY.

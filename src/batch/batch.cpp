@@ -75,7 +75,17 @@ void note_broadcast(ferry_instance &instance, const broadcast_sets &sets, std::s
 // The broadcasts use their own lanes. They start before the other copies, which may block the caller.
 error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
+    // Validation accepts a copy of a file to another device, which is not possible if it is in no broadcast.
+    const auto check = [&](batch_request &rest) noexcept {
+        batch_steps steps;
+        shape refused;
+        const error failed = make_checked_steps({instance, rest, copy_form::asynchronous, site}, steps, refused);
+        if (failed) rest.bad_index = index_of(instance, sets.rest(), refused);
+        return failed;
+    };
     error failed;
+    if (site.files) failed = with_rest(instance, sets, site.stream, bad_index, check);
+    if (failed) return failed;
     const bool was_idle = is_idle(instance.cu, site.stream, false); // regardless of the legacy stream
     for (std::size_t set = 0; set < sets.size(); ++set) {
         std::uint64_t index = no_index;
@@ -135,7 +145,7 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     if (is_captured || site.no_wait) return {}; // a broadcast may create lanes
     // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not support that.
     const bool may_wait_alone = site.is_waited_for && instance.report.uses_program_threads;
-    return request.broadcasts.find(instance, input, !may_wait_alone);
+    return request.broadcasts.find(instance, input, request.context_device, !may_wait_alone);
 }
 
 // Runs a planned batch at the site.

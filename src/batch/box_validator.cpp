@@ -111,7 +111,9 @@ error box_validator::add_own(batch_box &box) noexcept {
     copy_step step = {box.shape, call, {}, {}};
     resolved_ends ends;
     know_ends(batch_, box.shape, {box.to, box.from}, ends);
-    if (error failed = choose(instance_, ends, batch_.context.wanted, step)) return failed;
+    const error failed = choose(instance_, ends, batch_.context.wanted, step);
+    const bool may_be_broadcast = box.shape.source.file && step.plan.refused == obstacle::other_device;
+    if (failed && !may_be_broadcast) return failed;
     box.plan = step.plan;
     box.to = static_cast<std::uint32_t>(batch_.own_views.size());
     last_of_array_ = nullptr;

@@ -79,7 +79,7 @@ error broadcast::enqueue(std::uint64_t &bad_index) noexcept {
         for (unsigned i = 0; i < to_.count(); ++i)
             if (to_[i].island == number) on.of[on.count++] = i;
         bool is_made = false;
-        if (to_.source().kind == memory_kind::pageable)
+        if (to_.is_staged())
             failed =
                 enqueue_staged(instance_, site_, to_, lanes_, on.of, on.count, was_idle_, is_idle_, bad_index, is_made);
         if (failed || is_made) continue;
@@ -127,13 +127,13 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
     return {};
 }
 
-// If pageable memory is not staged for all devices together, each device gets its whole share before it forwards the
+// If pageable memory or a file is not staged for all devices together, each device gets its whole share before it forwards the
 // share.
 std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
     if (devices == 1) return to_.size();
-    const bool is_pageable = to_.source().kind == memory_kind::pageable;
-    const std::uint64_t share = round_up(divide_up(to_.size(), is_pageable ? devices : devices * 8), 4096);
-    return std::clamp(share, megabyte, is_pageable ? 512 * megabyte : 32 * megabyte);
+    const bool is_staged = to_.is_staged();
+    const std::uint64_t share = round_up(divide_up(to_.size(), is_staged ? devices : devices * 8), 4096);
+    return std::clamp(share, megabyte, is_staged ? 512 * megabyte : 32 * megabyte);
 }
 
 // From a device: each device of an island forwards the chunks to the next device, so that no link transfers a byte

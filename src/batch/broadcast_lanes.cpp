@@ -14,7 +14,7 @@ error broadcast_lanes::with_planned_line(const shape_end &to, const shape_end &f
     call.is_stream_idle |= is_idle;
     copy_step step = {line, call, plan_for_driver(line, call), {}};
     resolved_ends ends;
-    if (is_pageable(line) || leaves_device(line, device))
+    if (needs_threads(line) || leaves_device(line, device))
         if (error failed = choose(instance_, ends, site.context, step)) return failed;
     return use(step);
 }
@@ -22,7 +22,9 @@ error broadcast_lanes::with_planned_line(const shape_end &to, const shape_end &f
 error broadcast_lanes::copy_line(const shape_end &to, const shape_end &from, int device, const copy_site &site,
                                  bool is_idle) noexcept {
     return with_planned_line(to, from, device, site, is_idle,
-                             [&](const copy_step &step) noexcept { return run_step(instance_, step, site); });
+                             [&](const copy_step &step) noexcept {
+                                 return run_step(instance_, step, site, step.shape.has_file() ? site_.files : nullptr);
+                             });
 }
 
 namespace {

@@ -1,6 +1,7 @@
 #include "batch/broadcast_sets.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "memory/address.h"
 #include "submit/instance.h"
@@ -11,6 +12,13 @@ namespace {
 
 // For smaller copies, the links between the devices would be no faster than the host's links.
 constexpr std::uint64_t min_broadcast = std::uint64_t{4} << 20;
+
+// Whether the copy reads contiguous bytes of a file, as far as the descriptor shows.
+bool is_read_of_file(const ferry_copy_desc &copy) noexcept {
+    const auto has_origin = [](const ferry_place &place) noexcept { return (place.x | place.y | place.z) != 0; };
+    return copy.source.kind == FERRY_KIND_FILE && copy.destination.kind <= FERRY_KIND_DEVICE && copy.width != 0 &&
+           copy.height <= 1 && copy.depth <= 1 && !has_origin(copy.source) && !has_origin(copy.destination);
+}
 
 // Looks up memory. `is_one`: all of the memory is of one kind and in one allocation or registration, which its chunks
 // require.
@@ -26,9 +34,9 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 } // namespace
 
 bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
-    const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source,
-                         std::uint64_t size) noexcept {
-        return size < min_broadcast || members_.append({source, size, destination, index, -1});
+    const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source, std::uint64_t size,
+                         ferry_file *file = nullptr) noexcept {
+        return (size < min_broadcast && !file) || members_.append({source, size, destination, index, -1, file});
     };
     for (std::uint64_t i = 0; i < input.count; ++i) {
         bool has_room = true;
@@ -38,19 +46,23 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
         } else if (const ferry_copy_desc &copy = input.copies[i];
                    copy.width >= min_broadcast && is_contiguous_copy(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
+        } else if (is_read_of_file(copy)) {
+            has_room = add(i, copy.destination.address, copy.source.address, copy.width, copy.source.file);
         }
         if (!has_room) return false;
     }
     return true;
 }
 
-error broadcast_sets::find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept {
+error broadcast_sets::find(ferry_instance &instance, const batch_input &input, int context_device,
+                           bool of_pageable) noexcept {
     const copy_preferences &wanted = input.options.preferences;
-    if (instance.limits.device_count < 2 || input.count < 2 || !instance.lanes.may_serve() ||
+    if (instance.limits.device_count < 2 || !instance.lanes.may_serve() ||
         wanted.forced != route_kind::none || wanted.is_source_read() || wanted.is_urgent)
         return {};
     if (!find_large(instance, input)) return clear(), ok;
     const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
+        if (one.file != other.file) return std::less<>()(one.file, other.file);
         if (one.source != other.source) return one.source < other.source;
         if (one.size != other.size) return one.size < other.size;
         return one.device != other.device ? one.device < other.device : one.index < other.index;
@@ -58,17 +70,19 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, b
     std::sort(members_.begin(), members_.end(), is_before);
     std::size_t kept = 0;
     for (std::size_t first = 0, end = 0; first < members_.size(); first = end) {
-        const broadcast_member &of = members_[first];
-        while (end < members_.size() && members_[end].source == of.source && members_[end].size == of.size)
+        const broadcast_member of = members_[first]; // a copy, because the members are sorted below
+        while (end < members_.size() && members_[end].file == of.file && members_[end].source == of.source &&
+               members_[end].size == of.size)
             ++end;
-        if (end - first < 2) continue;
+        if (end - first < 2 && !of.file) continue;
         address_facts source;
-        bool is_one = false;
-        if (error failed = look_up_one(instance, of.source, of.size, source, is_one)) return failed;
+        bool is_one = true;
+        if (!of.file)
+            if (error failed = look_up_one(instance, of.source, of.size, source, is_one)) return failed;
         // Managed memory may reside anywhere. Devices differ in how they copy memory of a host pool.
         if (!is_one || source.kind == memory_kind::managed || (source.kind == memory_kind::pinned && source.pool))
             continue;
-        if (source.kind == memory_kind::pageable && !of_pageable) continue;
+        if (source.kind == memory_kind::pageable && !of_pageable && !of.file) continue;
         for (std::size_t i = first; i < end; ++i) {
             address_facts to;
             if (error failed = look_up_one(instance, members_[i].destination, of.size, to, is_one)) return failed;
@@ -81,7 +95,8 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, b
         for (std::size_t i = first; i < end; ++i)
             if (members_[i].device >= 0 && (kept == begun || members_[kept - 1].device != members_[i].device))
                 members_[kept++] = members_[i];
-        if (kept - begun < 2)
+        const bool leaves_device = kept != begun && of.file && members_[begun].device != context_device;
+        if (kept - begun < 2 && !leaves_device)
             kept = begun;
         else if (!sets_.append({begun, kept - begun}))
             return clear(), ok;

@@ -1,4 +1,5 @@
-// The copies of a batch that share their source and have destinations on several devices.
+// The copies of a batch that share their source and have destinations on several devices, or that read a file and have a
+// destination on another device than the batch's context.
 #pragma once
 
 #include <cstddef>
@@ -13,6 +14,7 @@ struct broadcast_member {
     std::uint64_t source, size, destination;
     std::uint64_t index; // in the batch
     int device;          // of the destination
+    ferry_file *file;    // not null: `source` is an offset in it
 };
 
 // The broadcasts in a batch, and all other copies.
@@ -23,7 +25,7 @@ public:
           taken_(memory), place_(memory) {}
 
     // Finds the broadcasts of a validated batch, or none if memory runs out. The context of the batch must be current.
-    error find(ferry_instance &instance, const batch_input &input, bool of_pageable) noexcept;
+    error find(ferry_instance &instance, const batch_input &input, int context_device, bool of_pageable) noexcept;
     void clear() noexcept;
     bool empty() const noexcept { return sets_.size() == 0; }
 

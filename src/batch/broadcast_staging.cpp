@@ -78,7 +78,8 @@ error enqueue_staged(ferry_instance &instance, const launch_site &site, const br
             return {};
         for (unsigned i = 1; i < count; ++i)
             own.reach(to[of[i]].member->device);
-        const error failed = run_staged_broadcast(instance, step, at, found, was_idle);
+        const error failed =
+            run_staged_broadcast(instance, step, at, found, was_idle, to.source().file ? site.files : nullptr);
         is_made = !lacks_memory(failed);
         if (!is_made && failed.status != FERRY_ERROR_LIMIT) is_idle = false; // a part may have been enqueued
         return is_made ? failed : ok;

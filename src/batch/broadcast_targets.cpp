@@ -21,6 +21,11 @@ error context_of(ferry_instance &instance, const launch_site &site, int device, 
 }
 
 error broadcast_targets::look_at_source() noexcept {
+    if (members_->file) {
+        source_ = line_end_of(memory_kind::file, -1, members_->source, size_);
+        source_.file = members_->file;
+        return {};
+    }
     address_facts facts;
     if (error failed = look_up_address(instance_.cu, members_->source, address_query::kind_and_reach, facts))
         return failed;
@@ -87,7 +92,9 @@ bool broadcast_targets::is_reached_from(CUcontext context, int device, std::uint
 }
 
 shape_end broadcast_targets::part_of_source(std::uint64_t at, std::uint64_t size) const noexcept {
-    return line_end_of(source_.kind, source_.device, source_.span.first + at, size);
+    shape_end part = line_end_of(source_.kind, source_.device, source_.span.first + at, size);
+    part.file = source_.file;
+    return part;
 }
 
 shape_end broadcast_targets::part_of(unsigned target, std::uint64_t at, std::uint64_t size) const noexcept {

@@ -38,6 +38,7 @@ public:
     std::uint64_t size() const noexcept { return size_; }
     const shape_end &source() const noexcept { return source_; }
     bool is_from_device() const noexcept { return source_.device >= 0; }
+    bool is_staged() const noexcept { return source_.file || source_.kind == memory_kind::pageable; }
     CUcontext source_context() const noexcept { return source_context_; } // context of a source on a device
 
     shape_end part_of_source(std::uint64_t at, std::uint64_t size) const noexcept;

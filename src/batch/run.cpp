@@ -72,6 +72,7 @@ error step_walker::check(shape &refused) noexcept {
     };
     const auto check_own = [&](const batch_box &box) noexcept {
         error failed = no_wait && are_many && is_pageable(box.shape) ? refused_together : ok;
+        if (box.plan.refused != obstacle::none) failed = refuse_route(box.plan.refused);
         if (!failed) failed = singles_.check_own(box);
         if (failed) refused = box.shape;
         return failed;
@@ -80,7 +81,7 @@ error step_walker::check(shape &refused) noexcept {
         error failed;
         if (step.route == batch_route::calls && may_be_refused)
             failed = for_each_copy(step, check_one);
-        else if (step.route == batch_route::own && (is_captured || no_wait))
+        else if (step.route == batch_route::own && (is_captured || no_wait || of_.request.has_files))
             failed = steps_.for_each_box(step, of_.request.boxes, check_own);
         if (failed) return failed;
     }

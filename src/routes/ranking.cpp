@@ -86,7 +86,7 @@ ranked_routes rank_routes(const copy_question &copy) noexcept {
         if (wish.is_taken && by->is_final) return ranked;
     }
     if (is_obstacle(why_not_driver)) {
-        if (ranked.count == 0) ranked.refused = why_not_driver;
+        if (ranked.count == 0) ranked.refused = copy.shape.has_file() ? why_not(staged_route) : why_not_driver;
         return ranked;
     }
     return ranked.add(driver_route, is_only                           ? FERRY_REASON_ONLY

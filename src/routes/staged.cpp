@@ -354,10 +354,10 @@ void explain_staged(const machine &machine, const copy_step &step, ferry_explana
 } // namespace
 
 error run_staged_broadcast(machine &machine, const copy_step &step, const copy_site &site, const staged_targets &to,
-                           bool must_start_soon) noexcept {
+                           bool must_start_soon, staged_progress *progress) noexcept {
     return enqueue_staged(machine, step, site,
                           {step.plan.by_copies, must_start_soon, to.helpers, to.helper_count, to.addresses, to.count},
-                          nullptr);
+                          progress);
 }
 
 bool is_ready_to_stage(machine &machine, int device, bool may_wait) noexcept {

@@ -22,7 +22,8 @@ struct staged_targets {
     std::uint64_t addresses[gpu::max_copies_of_ring];
     std::uint32_t helper_count, count;
 };
+// `progress` may be null, except for a file.
 error run_staged_broadcast(machine &machine, const copy_step &step, const copy_site &site, const staged_targets &to,
-                           bool must_start_soon) noexcept;
+                           bool must_start_soon, staged_progress *progress) noexcept;
 
 } // namespace ferry
