@@ -698,12 +698,12 @@ type FileFlags uint32
 
 // FERRY_FILE_*
 const (
-	FileRead      FileFlags = 1 // the file can be the source of a copy
-	FileWrite     FileFlags = 2 // the file can be the destination of a copy
-	FileCreate    FileFlags = 4 // ferry_file_open makes the file if it does not exist. Needs WRITE
-	FileTruncate  FileFlags = 8 // ferry_file_open removes all bytes of the file. Needs WRITE
-	FileKeepCache FileFlags = 16
-	FileSync      FileFlags = 32
+	FileRead      FileFlags = 1  // the file can be the source of a copy
+	FileWrite     FileFlags = 2  // the file can be the destination of a copy
+	FileCreate    FileFlags = 4  // ferry_file_open makes the file if it does not exist. Needs WRITE
+	FileTruncate  FileFlags = 8  // ferry_file_open removes all bytes of the file. Needs WRITE
+	FileKeepCache FileFlags = 16 // as FERRY_FILE_DIRECT_ALWAYS, but a refused direct transfer fails the copy
+	FileSync      FileFlags = 32 // written bytes are durable (fdatasync) when a copy completes. Needs WRITE
 )
 
 // FileDirect is one of the constants FERRY_FILE_DIRECT_*.

@@ -47,22 +47,17 @@ extern "C" {
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* ferry_file_options.flags */
-#define FERRY_FILE_READ 1u     /* the file can be the source of a copy */
-#define FERRY_FILE_WRITE 2u    /* the file can be the destination of a copy */
-#define FERRY_FILE_CREATE 4u   /* ferry_file_open makes the file if it does not exist. Needs WRITE */
-#define FERRY_FILE_TRUNCATE 8u /* ferry_file_open removes all bytes of the file. Needs WRITE */
-/*
- * Reads leave the page cache untouched, as with FERRY_FILE_DIRECT_ALWAYS. A direct transfer that the system refuses fails
- * the copy.
- */
-#define FERRY_FILE_KEEP_CACHE 16u
-/* Written bytes are durable (fdatasync) when a copy to the file completes. Needs WRITE. */
-#define FERRY_FILE_SYNC 32u
+#define FERRY_FILE_READ 1u        /* the file can be the source of a copy */
+#define FERRY_FILE_WRITE 2u       /* the file can be the destination of a copy */
+#define FERRY_FILE_CREATE 4u      /* ferry_file_open makes the file if it does not exist. Needs WRITE */
+#define FERRY_FILE_TRUNCATE 8u    /* ferry_file_open removes all bytes of the file. Needs WRITE */
+#define FERRY_FILE_KEEP_CACHE 16u /* as FERRY_FILE_DIRECT_ALWAYS, but a refused direct transfer fails the copy */
+#define FERRY_FILE_SYNC 32u       /* written bytes are durable (fdatasync) when a copy completes. Needs WRITE */
 
 /*
  * ferry_file_options.direct: whether transfers bypass the page cache. Offsets, sizes and memory may have any alignment.
- * Blocks that a copy writes in part go through the page cache. A direct write removes the blocks that it writes from the
- * page cache. docs/files.md describes all cases.
+ * Direct reads leave the page cache untouched. Direct writes remove the blocks that they write from the page cache, and
+ * blocks that a copy writes in part go through it (docs/files.md).
  */
 #define FERRY_FILE_DIRECT_AUTO 0   /* ferry decides. In this release, all transfers use the page cache */
 #define FERRY_FILE_DIRECT_NEVER 1  /* all transfers use the page cache */
