@@ -585,7 +585,8 @@ protected:
     void run(const std::vector<ferry_copy_desc> &copies, bool waits) {
         ferry_error_info error = new_error();
         if (waits) {
-            ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, &error)) << describe(error);
+            ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, &error))
+                << describe(error);
             return;
         }
         ferry_ticket *ticket = nullptr;
@@ -647,7 +648,8 @@ TEST_F(broadcasts_of_files, a_file_that_becomes_shorter_fails_the_ticket) {
     ferry_ticket *ticket = nullptr;
     {
         gate before(stream);
-        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, stream, &ticket, nullptr));
+        ASSERT_OK(
+            ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, stream, &ticket, nullptr));
         on_disk.resize(megabyte);
         before.open();
     }
@@ -667,7 +669,8 @@ TEST_F(broadcasts_of_files, a_box_for_another_device_is_refused) {
     copies[1].source.row_pitch = copies[1].destination.row_pitch = 1000;
     ferry_error_info error = new_error();
     ferry_ticket *ticket = nullptr;
-    EXPECT_EQ(FERRY_ERROR_ROUTE, ferry_copy_batch_async(counted.get(), copies.data(), 2, nullptr, stream, &ticket, &error));
+    EXPECT_EQ(FERRY_ERROR_ROUTE,
+              ferry_copy_batch_async(counted.get(), copies.data(), 2, nullptr, stream, &ticket, &error));
     EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_OTHER_DEVICE)) << describe(error);
     EXPECT_EQ(error.index, 1u) << describe(error);
     expect_on_all(bytes(sent.size(), std::byte{0x11}));

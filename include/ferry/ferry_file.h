@@ -40,7 +40,8 @@ extern "C" {
  *
  * Descriptors of ferry_copy_batch and ferry_copy_batch_async may have files too. Each of them is staged by itself, so
  * pieces are faster for many small ranges. The destinations of contiguous copies may be on any device, and a range with
- * destinations on several devices is read once. After the first failed transfer, no other copy of a file of the batch goes on.
+ * destinations on several devices is read once. After the first failed transfer, no other copy of a file of the batch
+ * goes on.
  *
  * Files are read and written in the order of the stream. Graphs, prepared batches and fills take no files
  * (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).

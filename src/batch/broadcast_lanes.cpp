@@ -21,10 +21,9 @@ error broadcast_lanes::with_planned_line(const shape_end &to, const shape_end &f
 
 error broadcast_lanes::copy_line(const shape_end &to, const shape_end &from, int device, const copy_site &site,
                                  bool is_idle) noexcept {
-    return with_planned_line(to, from, device, site, is_idle,
-                             [&](const copy_step &step) noexcept {
-                                 return run_step(instance_, step, site, step.shape.has_file() ? site_.files : nullptr);
-                             });
+    return with_planned_line(to, from, device, site, is_idle, [&](const copy_step &step) noexcept {
+        return run_step(instance_, step, site, step.shape.has_file() ? site_.files : nullptr);
+    });
 }
 
 namespace {

@@ -57,8 +57,8 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
 error broadcast_sets::find(ferry_instance &instance, const batch_input &input, int context_device,
                            bool of_pageable) noexcept {
     const copy_preferences &wanted = input.options.preferences;
-    if (instance.limits.device_count < 2 || !instance.lanes.may_serve() ||
-        wanted.forced != route_kind::none || wanted.is_source_read() || wanted.is_urgent)
+    if (instance.limits.device_count < 2 || !instance.lanes.may_serve() || wanted.forced != route_kind::none ||
+        wanted.is_source_read() || wanted.is_urgent)
         return {};
     if (!find_large(instance, input)) return clear(), ok;
     const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {

@@ -82,7 +82,8 @@ std::uint32_t threads_at(const copy_question &copy) noexcept {
 std::uint16_t staged_blocks(const copy_question &copy) noexcept {
     const std::uint32_t blocks = blocks_for_threads(threads_at(copy), is_host(copy.shape.source.kind)),
                         max_blocks = copy.facts.call.preferences.max_blocks;
-    const std::uint32_t wanted = copy.facts.staging.is_source_slow ? std::min<std::uint32_t>(blocks, blocks_for_slow_files) : blocks;
+    const std::uint32_t wanted =
+        copy.facts.staging.is_source_slow ? std::min<std::uint32_t>(blocks, blocks_for_slow_files) : blocks;
     return static_cast<std::uint16_t>(max_blocks ? std::min(max_blocks, wanted) : wanted);
 }
 
