@@ -7,6 +7,7 @@
 #include <cstdarg>
 #include <cstring>
 #include <filesystem>
+#include <fstream>
 #include <random>
 #include <span>
 #include <thread>
@@ -16,6 +17,7 @@
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/raw_objects.h"
+#include "support/sanitizer.h"
 #include "support/system.h"
 #include "support/temporary_file.h"
 #include "support/test_place.h"
@@ -153,7 +155,7 @@ protected:
 
     file_owner open(const std::string &path, std::uint32_t flags = FERRY_FILE_READ,
                     std::int32_t direct = FERRY_FILE_DIRECT_AUTO) {
-        const ferry_file_options options = {sizeof options, flags, direct};
+        const ferry_file_options options = {sizeof options, flags, direct, 0};
         ferry_error_info error = new_error();
         ferry_file *file = nullptr;
         EXPECT_OK(ferry_file_open(basic.get(), path.c_str(), &options, &file, &error)) << describe(error);
@@ -165,7 +167,7 @@ protected:
     }
     ferry_error_info refuse_open(const char *path, std::int32_t status, std::uint32_t flags = FERRY_FILE_READ,
                                  std::int32_t direct = FERRY_FILE_DIRECT_AUTO) {
-        const ferry_file_options options = {sizeof options, flags, direct};
+        const ferry_file_options options = {sizeof options, flags, direct, 0};
         ferry_error_info error = new_error();
         ferry_file *file = reinterpret_cast<ferry_file *>(1);
         EXPECT_EQ(status, ferry_file_open(basic.get(), path, &options, &file, &error)) << describe(error);
@@ -177,7 +179,7 @@ protected:
         const bool keeps_cache = how == FERRY_FILE_KEEP_CACHE;
         const ferry_file_options options = {sizeof options,
                                             FERRY_FILE_READ | FERRY_FILE_WRITE | (keeps_cache ? how : 0),
-                                            keeps_cache ? FERRY_FILE_DIRECT_AUTO : static_cast<std::int32_t>(how)};
+                                            keeps_cache ? FERRY_FILE_DIRECT_AUTO : static_cast<std::int32_t>(how), 0};
         ferry_file *file = nullptr;
         ferry_error_info error = new_error();
         const std::int32_t status = ferry_file_open(basic.get(), path.c_str(), &options, &file, &error);
@@ -1447,6 +1449,33 @@ TEST_F(files, the_system_learns_of_all_bytes_that_are_not_cached) {
     }
 }
 
+// Bytes of the process in memory that belong to no file.
+std::uint64_t resident_bytes() {
+    std::ifstream status("/proc/self/status");
+    for (std::string line; std::getline(status, line);)
+        if (line.rfind("RssAnon:", 0) == 0) return std::stoull(line.substr(8)) * 1024;
+    return 0;
+}
+
+// Beside the staging buffer, which the first copy makes.
+TEST_F(files, resident_memory_does_not_grow_with_the_file) {
+    if (is_sanitized || resident_bytes() == 0) GTEST_SKIP() << "the memory of a sanitizer counts too";
+    constexpr std::uint64_t size = 32 << 20;
+    const temporary_file file(bytes(1));
+    file.resize(8 * size);
+    const device_memory memory(size);
+    for (const std::uint32_t how : {FERRY_FILE_DIRECT_NEVER, FERRY_FILE_DIRECT_ALWAYS}) {
+        const file_owner opened = open_as(file, how);
+        if (!opened) continue; // no direct I/O
+        copy({on_device(memory), in_file(opened, 1), size, 1, 1, {}});
+        copy({on_device(memory), in_file(opened, 1), size, 1, 1, {}}); // with the other level of checks
+        const std::uint64_t before = resident_bytes();
+        for (std::uint64_t i = 0; i < 7; ++i)
+            copy({on_device(memory), in_file(opened, i * size + 1), size, 1, 1, {}});
+        EXPECT_LE(resident_bytes(), before + (8 << 20)) << how;
+    }
+}
+
 bool is_on_tmpfs(const temporary_file &file) {
     struct statfs found {};
     EXPECT_EQ(statfs(file.path().c_str(), &found), 0);
@@ -1541,6 +1570,45 @@ TEST_F(files, a_file_that_does_not_answer_stops_no_kernel_and_no_close) {
     EXPECT_EQ(data, read_back(memory, data.size()));
 }
 
+TEST_F(files, no_more_threads_transfer_a_copy_than_its_file_permits) {
+    ferry_options many = options_under_test();
+    many.staging_threads = 6;
+    const instance_owner instance = open_or_fail(many);
+    const bytes data = random_bytes(8'000'000, 29);
+    const temporary_file file(data);
+    const device_memory memory(data.size());
+    bytes here(data.size());
+    for (const std::uint32_t max_threads : {0, 1, 2}) {
+        ferry_file_options how = {};
+        how.struct_size = sizeof how;
+        how.max_threads = max_threads;
+        ferry_file *opened = nullptr;
+        ASSERT_OK(ferry_file_open(instance.get(), file.path().c_str(), &how, &opened, nullptr));
+        const file_owner owner(opened);
+        for (const bool to_host : {false, true}) {
+            if (to_host && !has_stream_waits()) continue;
+            ferry_place to = to_host ? on_host(here) : on_device(memory);
+            const ferry_copy_desc copy = {to, in_file(owner, 0), data.size(), 1, 1, {}};
+            replaced.are_late = true;
+            ferry_ticket *ticket = nullptr;
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, &ticket, nullptr));
+            const int expected = max_threads ? static_cast<int>(max_threads) : 3;
+            while (replaced.waiting < expected)
+                std::this_thread::yield();
+            std::this_thread::sleep_for(std::chrono::milliseconds(50)); // for threads that must not come
+            if (max_threads) {
+                EXPECT_EQ(replaced.waiting, expected);
+            }
+            replaced.are_late = false;
+            replaced.are_late.notify_all();
+            EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(data == (to_host ? here : read_back(memory, data.size())));
+        }
+    }
+}
+
 TEST_F(files, a_file_system_that_refuses_the_first_direct_transfer_refuses_the_option) {
     const temporary_file file(bytes(10'000));
     if (!open_as(file, FERRY_FILE_DIRECT_ALWAYS)) GTEST_SKIP() << "no direct I/O";
@@ -1628,7 +1696,7 @@ TEST_F(files, the_options_of_a_descriptor_restrict_its_access) {
     const temporary_file file(bytes(1));
     const int both = ::open(file.path().c_str(), O_RDWR | O_CLOEXEC), one = ::open(file.path().c_str(), O_RDONLY);
     const auto open_descriptor = [&](int descriptor, std::uint32_t flags, ferry_error_info &error) {
-        const ferry_file_options options = {sizeof options, flags, FERRY_FILE_DIRECT_AUTO};
+        const ferry_file_options options = {sizeof options, flags, FERRY_FILE_DIRECT_AUTO, 0};
         ferry_file *opened = nullptr;
         ferry_file_info info = {};
         info.struct_size = sizeof info;

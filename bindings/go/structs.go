@@ -576,8 +576,9 @@ func (s PinnedPoolOptions) c() C.ferry_pinned_pool_options {
 
 // FileOptions is ferry_file_options.
 type FileOptions struct {
-	Flags  FileFlags  // FERRY_FILE_*, joined by |. Without READ and WRITE: READ, or the access of a descriptor
-	Direct FileDirect // FERRY_FILE_DIRECT_*
+	Flags      FileFlags  // FERRY_FILE_*, joined by |. Without READ and WRITE: READ, or the access of a descriptor
+	Direct     FileDirect // FERRY_FILE_DIRECT_*
+	MaxThreads uint32     // that transfer bytes of one copy at the same time; 0: no limit
 }
 
 func (s FileOptions) c() C.ferry_file_options {
@@ -585,6 +586,7 @@ func (s FileOptions) c() C.ferry_file_options {
 		struct_size: C.sizeof_ferry_file_options,
 		flags:       C.uint32_t(s.Flags),
 		direct:      C.int32_t(s.Direct),
+		max_threads: C.uint32_t(s.MaxThreads),
 	}
 }
 

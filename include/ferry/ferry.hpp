@@ -2662,17 +2662,18 @@ template <class To> void check_file_read() noexcept {
 class file : public detail::owner<ferry_file *, detail::close_file> {
 public:
     using owner::owner;
-    // `flags`: FERRY_FILE_*. `direct`: FERRY_FILE_DIRECT_*.
+    // `flags`: FERRY_FILE_*. `direct`: FERRY_FILE_DIRECT_*. `max_threads`: of one copy, 0: no limit.
     static result<file> open(ferry_instance *instance, const char *path, std::uint32_t flags = FERRY_FILE_READ,
-                             std::int32_t direct = FERRY_FILE_DIRECT_AUTO) noexcept {
-        const ferry_file_options options = how(flags, direct);
+                             std::int32_t direct = FERRY_FILE_DIRECT_AUTO, std::uint32_t max_threads = 0) noexcept {
+        const ferry_file_options options = how(flags, direct, max_threads);
         ferry_file *const none = nullptr;
         return detail::own<file>(instance, detail::fetch(none, ferry_file_open, instance, path, &options));
     }
     // ferry_file_open_descriptor: the caller keeps the descriptor, or the HANDLE on Windows.
     static result<file> open_descriptor(ferry_instance *instance, std::int64_t os_handle, std::uint32_t flags = 0,
-                                        std::int32_t direct = FERRY_FILE_DIRECT_AUTO) noexcept {
-        const ferry_file_options options = how(flags, direct);
+                                        std::int32_t direct = FERRY_FILE_DIRECT_AUTO,
+                                        std::uint32_t max_threads = 0) noexcept {
+        const ferry_file_options options = how(flags, direct, max_threads);
         ferry_file *const none = nullptr;
         return detail::own<file>(instance,
                                  detail::fetch(none, ferry_file_open_descriptor, instance, os_handle, &options));
@@ -2723,10 +2724,11 @@ public:
     }
 
 private:
-    static ferry_file_options how(std::uint32_t flags, std::int32_t direct) noexcept {
+    static ferry_file_options how(std::uint32_t flags, std::int32_t direct, std::uint32_t max_threads) noexcept {
         ferry_file_options options = detail::sized<ferry_file_options>();
         options.flags = flags;
         options.direct = direct;
+        options.max_threads = max_threads;
         return options;
     }
 };

@@ -70,8 +70,9 @@ extern "C" {
 
 typedef struct ferry_file_options {
     uint32_t struct_size;
-    uint32_t flags; /* FERRY_FILE_*, joined by |. Without READ and WRITE: READ, or the access of a descriptor */
-    int32_t direct; /* FERRY_FILE_DIRECT_* */
+    uint32_t flags;       /* FERRY_FILE_*, joined by |. Without READ and WRITE: READ, or the access of a descriptor */
+    int32_t direct;       /* FERRY_FILE_DIRECT_* */
+    uint32_t max_threads; /* that transfer bytes of one copy at the same time; 0: no limit */
 } ferry_file_options;
 
 typedef struct ferry_file_info {

@@ -89,6 +89,7 @@ error open_with(ferry_instance &instance, std::int32_t field, const ferry_file_o
     void *const place = instance.allocator.allocate(sizeof(ferry_file), alignof(ferry_file));
     if (!place) return no_memory;
     ferry_file *const made = new (place) ferry_file(instance.allocator);
+    made->max_threads = options.max_threads;
     error failed = open(made->file, options.flags);
     if (!failed && !made->file.is_regular()) failed = refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, field);
     if (!failed) failed = use_direct_io(made->file, options);

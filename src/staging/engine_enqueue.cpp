@@ -155,12 +155,15 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
     const std::uint32_t blocks = blocks_on_each_link(copy.blocks ? copy.blocks : wanted, links);
     const std::uint64_t bytes = copy.pieces ? copy.pieces.bytes : copy.box.width * copy.box.height * copy.box.depth;
     const bool has_large_chunks = to_device && !copy.pieces && !by_copies;
+    // Each block has one thread at a time.
+    const std::uint32_t max_threads = copy.box.file ? copy.box.file->max_threads : 0;
+    const std::uint32_t of_all_links = by_copies ? max_blocks_of_copies : blocks * links;
     const bool is_short = bytes <= (has_large_chunks ? cached_bytes_of_box : cached_bytes);
     return {.cut = {},
             .buffers = &of.buffers,
             .progress = progress,
             .context = &context,
-            .blocks = by_copies ? max_blocks_of_copies : blocks * links,
+            .blocks = max_threads ? std::min(of_all_links, max_threads) : of_all_links,
             .own_blocks = blocks,
             .max_slots_each = staging_channel::max_slots,
             .are_stores_streamed = is_short == to_device,

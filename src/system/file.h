@@ -90,6 +90,7 @@ struct ferry_file {
 
     ferry::open_file file;
     ferry::allocator memory;
+    std::uint32_t max_threads = 0; // that transfer bytes of one copy at the same time; 0: no limit
     std::atomic<std::uint32_t> uses = 1;
 };
 

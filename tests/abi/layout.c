@@ -155,7 +155,8 @@ LAST(ferry_ticket_info, reserved, 56);
 FIRST(ferry_file_options, struct_size);
 NEXT(ferry_file_options, struct_size, flags, 4);
 NEXT(ferry_file_options, flags, direct, 8);
-LAST(ferry_file_options, direct, 12);
+NEXT(ferry_file_options, direct, max_threads, 12);
+LAST(ferry_file_options, max_threads, 16);
 
 FIRST(ferry_file_info, struct_size);
 NEXT(ferry_file_info, struct_size, flags, 4);

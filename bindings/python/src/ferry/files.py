@@ -30,7 +30,8 @@ class File(Owner):
     """An open file, made by Instance.file(). Its bytes are copied from and to arrays on a device or on the host, in the array's
     own shape: the elements follow each other in the file, in C's order."""
 
-    def __init__(self, instance: Instance, file: Any, mode: str, direct: str, keep_cache: bool, sync: bool) -> None:
+    def __init__(self, instance: Instance, file: Any, mode: str, direct: str, keep_cache: bool, sync: bool,
+                 max_threads: int) -> None:
         flags = _FLAGS.get(mode.replace("b", ""))
         if flags is None:
             raise ArgumentError(f"mode: {mode!r}, must be 'r', 'r+', 'w' or 'w+'", field="mode")
@@ -38,7 +39,8 @@ class File(Owner):
             raise ArgumentError(f"direct: {direct!r}, must be 'auto', 'never' or 'always'", field="direct")
         how = native.FERRY_FILE_KEEP_CACHE * bool(keep_cache) | native.FERRY_FILE_SYNC * bool(sync)
         options = native.ferry_file_options(struct_size=sizeof(native.ferry_file_options), flags=how,
-                                            direct=_DIRECT.index(direct))
+                                            direct=_DIRECT.index(direct),
+                                            max_threads=whole(max_threads, "max_threads", 0, (1 << 32) - 1))
         self._instance = instance
         made = c_void_p()
         if hasattr(file, "fileno") or isinstance(file, int):

@@ -504,12 +504,12 @@ class Instance(Owner):
         return Stream(self, device, priority, blocking)
 
     def file(self, file: Any, mode: str = "r", *, direct: str = "auto", keep_cache: bool = False,
-             sync: bool = False) -> File:
+             sync: bool = False, max_threads: int = 0) -> File:
         """Opens a file to copy from and to arrays on a device: a path with a mode 'r', 'r+', 'w' or 'w+' as for open(),
         or a file object or descriptor, which stays the caller's and has its own access. `direct` is 'auto', 'never' or
         'always'. `keep_cache`: leaves the page cache untouched. `sync`: written bytes are durable when a copy
-        completes."""
-        return File(self, file, mode, direct, keep_cache, sync)
+        completes. `max_threads` transfer bytes of one copy at the same time; 0: no limit."""
+        return File(self, file, mode, direct, keep_cache, sync, max_threads)
 
     def event(self, device: int = 0, timing: bool = True, blocking_sync: bool = False) -> Event:
         """A new event. `blocking_sync`: waiting for it sleeps instead of spinning."""
