@@ -49,6 +49,8 @@ struct replaced_transfer {
     std::atomic<int> hints = 0;
     std::atomic<int> flushes = 0, flush_failure = 0, calls_before_flush = 0;
     std::atomic<bool> is_flush_late = false;
+    std::atomic<bool> are_closes_late = false; // by ferry's threads: all wait until it is false
+    std::atomic<int> closing = 0;
 } replaced;
 
 } // namespace
@@ -56,6 +58,7 @@ struct replaced_transfer {
 #if defined(__linux__)
 extern "C" ssize_t __real_preadv64(int, const iovec *, int, off64_t);
 extern "C" ssize_t __real_pwritev64(int, const iovec *, int, off64_t);
+extern "C" int __real_close(int);
 extern "C" int __real_fdatasync(int);
 extern "C" long __real_syscall(long, ...);
 extern "C" int __real_posix_fadvise64(int, off64_t, off64_t, int);
@@ -84,6 +87,14 @@ extern "C" ssize_t __wrap_preadv64(int file, const iovec *parts, int count, off6
 }
 extern "C" ssize_t __wrap_pwritev64(int file, const iovec *parts, int count, off64_t offset) {
     return transfer_or_replace(__real_pwritev64, file, parts, count, offset);
+}
+extern "C" int __wrap_close(int file) {
+    if (replaced.are_closes_late && syscall(SYS_gettid) != getpid()) {
+        ++replaced.closing;
+        replaced.are_closes_late.wait(true);
+        --replaced.closing;
+    }
+    return __real_close(file);
 }
 extern "C" int __wrap_fdatasync(int file) {
     ++replaced.flushes;
@@ -915,6 +926,31 @@ TEST_F(files, the_failure_of_a_released_ticket_is_logged_and_counted) {
 }
 
 #if defined(__linux__)
+// A network file system writes back bytes when a file is closed.
+TEST_F(files, a_file_that_is_closed_slowly_delays_no_other_copy) {
+    const bytes data = random_bytes(2'000'000, 30);
+    const temporary_file file(data);
+    const device_memory memory(data.size()), to(data.size());
+    ferry_ticket *ticket = nullptr;
+    {
+        gate before(stream);
+        ticket = begin({on_device(memory), in_file(open(file), 0), data.size(), 1, 1, {}});
+        replaced.are_closes_late = true;
+        before.open();
+    }
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    while (replaced.closing == 0)
+        std::this_thread::yield();
+    const file_owner other = open(file);
+    for (int i = 0; i < 3; ++i)
+        copy({on_device(to), in_file(other, 0), data.size(), 1, 1, {}});
+    EXPECT_EQ(replaced.closing, 1);
+    replaced.are_closes_late = false;
+    replaced.are_closes_late.notify_all();
+    EXPECT_EQ(data, read_back(to, data.size()));
+}
+
 // A limit on the size of files makes the system refuse a write.
 TEST_F(files, a_write_that_the_system_refuses_fails_with_its_error_number) {
     struct rlimit before {};
@@ -1592,12 +1628,13 @@ TEST_F(files, no_more_threads_transfer_a_copy_than_its_file_permits) {
             replaced.are_late = true;
             ferry_ticket *ticket = nullptr;
             ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, &ticket, nullptr));
-            const int expected = max_threads ? static_cast<int>(max_threads) : 3;
+            // The blocks of the software driver's kernels need not run at the same time.
+            const int expected = !to_host ? 1 : max_threads ? static_cast<int>(max_threads) : 3;
             while (replaced.waiting < expected)
                 std::this_thread::yield();
             std::this_thread::sleep_for(std::chrono::milliseconds(50)); // for threads that must not come
             if (max_threads) {
-                EXPECT_EQ(replaced.waiting, expected);
+                EXPECT_LE(replaced.waiting, static_cast<int>(max_threads));
             }
             replaced.are_late = false;
             replaced.are_late.notify_all();

@@ -17,11 +17,15 @@ std::uint64_t seen_by(const staging_launch &launch, std::uint32_t block) noexcep
     return atomic_word(launch.record.shared->seen[block]).load(std::memory_order_acquire);
 }
 
-bool is_present(std::uint64_t seen, const staging_channel &channel) noexcept {
-    return high_half(seen) == (channel.ended << 1 | 1);
+// The presence word of a block. A stream writes only this half of `seen`, so only this half is read: then the work before
+// the stream's write also comes before this read.
+std::uint32_t presence_of(const staging_launch &launch, std::uint32_t block) noexcept {
+    std::uint64_t &seen = launch.record.shared->seen[block];
+    if (!launch.work.by_copies) return high_half(atomic_word(seen).load(std::memory_order_acquire));
+    return atomic_word(reinterpret_cast<std::uint32_t *>(&seen)[1]).load(std::memory_order_acquire);
 }
-bool is_left(std::uint64_t seen, const staging_channel &channel) noexcept {
-    return high_half(seen) == channel.ended << 1;
+bool is_present(const staging_launch &launch, std::uint32_t block) noexcept {
+    return presence_of(launch, block) == (launch.record.channels[block].ended << 1 | 1);
 }
 
 // The block whose presence word represents `block`: a stream publishes its presence only once.
@@ -37,8 +41,9 @@ std::uint64_t next_copy(const staging_launch &launch, const staging_channel &cha
 }
 
 bool has_chunk(const staging_launch &launch, const staging_channel &channel) noexcept {
-    if (!launch.work.by_copies || launch.work.is_on_host()) return launch.has_chunks();
-    return next_copy(launch, channel) < launch.shared.copies_enqueued.load(std::memory_order_acquire);
+    if (!launch.work.by_copies) return launch.has_chunks();
+    const std::uint64_t enqueued = launch.shared.copies_enqueued.load(std::memory_order_acquire);
+    return launch.work.is_on_host() ? enqueued != 0 && launch.has_chunks() : next_copy(launch, channel) < enqueued;
 }
 
 void publish(staging_launch &launch, std::uint32_t block, staged_slot &slot) noexcept {
@@ -235,7 +240,7 @@ std::uint64_t empty_next(staging_launch &launch, std::uint32_t block) noexcept {
 
 bool has_started(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block <= door_of(launch, launch.work.blocks - 1); ++block)
-        if (is_present(seen_by(launch, block), launch.record.channels[block])) return true;
+        if (is_present(launch, block)) return true;
     return false;
 }
 
@@ -245,7 +250,7 @@ bool has_started_since(const launch_record &record, std::uint32_t ended) noexcep
 
 bool has_left(const staging_launch &launch) noexcept {
     for (std::uint32_t block = 0; block <= door_of(launch, launch.work.blocks - 1); ++block)
-        if (!is_left(seen_by(launch, block), launch.record.channels[block])) return false;
+        if (presence_of(launch, block) != launch.record.channels[block].ended << 1) return false;
     return true;
 }
 
@@ -284,9 +289,8 @@ void abort_blocks(staging_launch &launch) noexcept {
 
 void look_at(staging_launch &launch, std::uint32_t block) noexcept {
     staging_channel &channel = launch.record.channels[block];
+    channel.is_present = is_present(launch, door_of(launch, block));
     const std::uint64_t seen = seen_by(launch, block);
-    const std::uint32_t door = door_of(launch, block);
-    channel.is_present = is_present(door == block ? seen : seen_by(launch, door), launch.record.channels[door]);
     while (launch.work.is_to_device() && channel.taken_back != low_half(seen)) {
         count_arrival(launch, oldest_published(channel).chunk);
         take_back(channel);

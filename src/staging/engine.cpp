@@ -95,6 +95,7 @@ void staging_engine::close() noexcept {
     }
     graphs_.close();
     threads_.close();
+    scheduler_.close_files();
 
     for (std::atomic<device_buffers *> &one : buffers_) {
         device_buffers *const of = one.load(std::memory_order_relaxed);

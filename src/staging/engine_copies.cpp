@@ -104,6 +104,7 @@ error copy_chunk(const driver_table &cu, const staging &cut, const shape_end &de
 // Precondition: no other thread knows the launch yet.
 error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
     launch.count_chunks();
+    launch.shared.copies_enqueued = 0;
     if (launch.work.is_on_host()) return {};
     launch.work.blocks = scheduler_.reserve_slots(launch, launch.work.blocks);
     if (launch.work.blocks == 0) return no_slots;
@@ -112,7 +113,6 @@ error staging_engine::prepare_for_copies(staging_launch &launch) noexcept {
         channel.first_message = channel.published;
         atomic_word(launch.record.shared->mailboxes[block].published).store(channel.published);
     }
-    launch.shared.copies_enqueued = 0;
     return {};
 }
 
@@ -169,6 +169,7 @@ error staging_engine::enqueue_wait(const staged_copy &copy, staging_launch &laun
     values.write(door.presence, ended << 1 | 1);
     values.wait(door.ended, next, CU_STREAM_WAIT_VALUE_EQ);
     values.write(door.presence, next << 1);
+    launch.shared.copies_enqueued.store(1, std::memory_order_release); // nothing of the launch is read below
     const error failed = values.enqueue();
     if (failed) scheduler_.withdraw(launch, is_announced_by_function(copy));
     return failed;

@@ -223,9 +223,27 @@ void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexc
 }
 
 void staging_scheduler::report_end(staging_launch &launch) noexcept {
-    if (ferry_file *const file = std::exchange(launch.work.file, nullptr)) release(*file);
+    if (ferry_file *const file = std::exchange(launch.work.file, nullptr); file && drop(*file)) {
+        file->next_unused = std::exchange(unused_files_, file);
+        call_servers(1, *launch.work.buffers);
+    }
     if (staged_progress *const progress = std::exchange(launch.work.progress, nullptr))
         progress->launches_left.fetch_sub(1, std::memory_order_release);
+}
+
+void staging_scheduler::close_files(lock &held) noexcept {
+    while (ferry_file *next = std::exchange(unused_files_, nullptr)) {
+        servers_.unlock(held);
+        while (next)
+            close_unused(*std::exchange(next, next->next_unused));
+        lock_patiently(held);
+    }
+}
+
+void staging_scheduler::close_files() noexcept {
+    lock held = acquire();
+    close_files(held);
+    servers_.unlock(held);
 }
 
 bool staging_scheduler::end_if_done(staging_launch &launch) noexcept {

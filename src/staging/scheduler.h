@@ -137,6 +137,8 @@ public:
     // Works on one copy until is_over() returns true, or on all copies if `one` is null. A helper never sleeps for
     // long.
     void help_until(const staged_progress *one, function_ref<bool()> is_over) noexcept;
+    // Closes the files whose last use was a copy that has ended. The workers do the same.
+    void close_files() noexcept;
     // Wakes all servers and the watchdog, so that they call is_over() again.
     void wake_all() noexcept;
     // Returns the longest delay of kernels of cancelled launches that have not started yet.
@@ -191,7 +193,8 @@ private:
     void begin_run(staging_launch &launch) noexcept;
     void end_run(staging_launch &launch, launch_state next) noexcept;
     bool end_if_done(staging_launch &launch) noexcept;
-    static void report_end(staging_launch &launch) noexcept;
+    void report_end(staging_launch &launch) noexcept;
+    void close_files(lock &held) noexcept;
     bool has_work() const noexcept;
     // Number of launches that are expected or running.
     std::uint32_t ahead() const noexcept {
@@ -224,10 +227,11 @@ private:
     launch_lists launches_;
     copies_in_flight pending_, captured_;
     std::uint64_t retains_ = 0;
-    std::uint64_t announced_ = 0;   // total number of announced runs
-    std::uint64_t looked_ns_ = 0;   // when a worker last checked for started blocks
-    std::uint64_t unlooked_ns_ = 0; // longest time without a check, with expected launches and no busy server
-    std::uint64_t woken_ns_ = 0;    // when a server was woken to measure the delay; 0: none
+    ferry_file *unused_files_ = nullptr; // to be closed without the mutex
+    std::uint64_t announced_ = 0;        // total number of announced runs
+    std::uint64_t looked_ns_ = 0;        // when a worker last checked for started blocks
+    std::uint64_t unlooked_ns_ = 0;      // longest time without a check, with expected launches and no busy server
+    std::uint64_t woken_ns_ = 0;         // when a server was woken to measure the delay; 0: none
     recent_delay thread_delay_;
 
     staging_servers servers_;

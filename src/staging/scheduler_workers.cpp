@@ -259,6 +259,7 @@ void staging_scheduler::serve_until(server as, int home, condition is_over) noex
     servers_.come(home);
     search mine;
     while (!is_over()) {
+        close_files(held);
         const std::uint64_t now = clock_ns();
         if (const task found = find_task(now, nullptr, home); found.launch) {
             work_on(found, true, home, mine, held, is_over);

@@ -9,8 +9,9 @@ error to_error(const file_failure &failed) noexcept {
                          static_cast<std::int64_t>(failed.offset), failed.code);
 }
 
-void release(ferry_file &file) noexcept {
-    if (file.uses.fetch_sub(1, std::memory_order_acq_rel) != 1) return;
+bool drop(ferry_file &file) noexcept { return file.uses.fetch_sub(1, std::memory_order_acq_rel) == 1; }
+
+void close_unused(ferry_file &file) noexcept {
     const allocator memory = file.memory;
     std::destroy_at(&file);
     memory.deallocate(&file, sizeof(ferry_file));

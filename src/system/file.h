@@ -92,11 +92,17 @@ struct ferry_file {
     ferry::allocator memory;
     std::uint32_t max_threads = 0; // that transfer bytes of one copy at the same time; 0: no limit
     std::atomic<std::uint32_t> uses = 1;
+    ferry_file *next_unused = nullptr;
 };
 
 namespace ferry {
 
 inline void retain(ferry_file &file) noexcept { file.uses.fetch_add(1, std::memory_order_relaxed); }
-void release(ferry_file &file) noexcept;
+// Returns whether that was the last use. close_unused() must then be called, which may wait for the file system.
+bool drop(ferry_file &file) noexcept;
+void close_unused(ferry_file &file) noexcept;
+inline void release(ferry_file &file) noexcept {
+    if (drop(file)) close_unused(file);
+}
 
 } // namespace ferry
