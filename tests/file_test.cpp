@@ -1818,5 +1818,45 @@ TEST_F(files, views_are_read_and_written) {
     EXPECT_EQ(ferry::file::open(gpu, "/nonexistent/ferry").error().code(), FERRY_ERROR_FILE);
 }
 
+TEST_F(files, pieces_are_read_from_offsets_in_cpp) {
+    struct tensor {
+        std::uint64_t offset, address, size;
+    };
+    ferry_instance *const gpu = full.get();
+    const bytes contents = random_bytes(100'000, 20);
+    const temporary_file path(contents);
+    const auto opened = ferry::file::open(gpu, path.path().c_str());
+    ASSERT_TRUE(opened.ok()) << opened.error().line().text;
+    const ferry::file &file = *opened;
+    const device_memory memory(90'000);
+    const tensor tensors[] = {{70'001, memory, 20'000}, {5, memory + 20'000, 60'000}, {0, memory + 80'000, 10'000}};
+    bytes expected;
+    for (const tensor &one : tensors) {
+        const auto from = contents.begin() + static_cast<std::ptrdiff_t>(one.offset);
+        expected.insert(expected.end(), from, from + static_cast<std::ptrdiff_t>(one.size));
+    }
+    const ferry::pieces all(tensors, &tensor::offset, &tensor::address, &tensor::size);
+    ASSERT_TRUE(file.read_pieces(all).ok());
+    EXPECT_EQ(expected, read_back(memory, expected.size()));
+    EXPECT_EQ(all.list.source_file, nullptr);
+
+    write(memory, bytes(expected.size()));
+    std::vector<ferry::piece> list;
+    for (const tensor &one : tensors)
+        list.emplace_back(ferry::source(one.offset), ferry::destination(one.address), one.size);
+    const auto read = file.read_pieces_async(list, stream);
+    ASSERT_TRUE(read.ok()) << read.error().line().text;
+    EXPECT_TRUE(read->wait().ok());
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(expected, read_back(memory, expected.size()));
+
+    list[1].size = contents.size();
+    EXPECT_EQ(file.read_pieces(list).code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    EXPECT_EQ(file.read_pieces_async(list, stream).error().code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    const std::uint64_t offset[] = {0}, address[] = {memory, memory}, size[] = {1};
+    const ferry::pieces unequal(ferry::sources(offset), ferry::destinations(address), ferry::sizes(size));
+    EXPECT_EQ(file.read_pieces(unequal).code(), FERRY_ERROR_INVALID_ARGUMENT);
+}
+
 } // namespace
 } // namespace ferry::test

@@ -2657,6 +2657,8 @@ template <class To> void check_file_read() noexcept {
 
 } // namespace detail
 
+struct pieces;
+
 // ferry_file_open: an open file, whose bytes are copied from and to device memory and arrays. The destructor waits for
 // the file system. Copies that use the file continue.
 class file : public detail::owner<ferry_file *, detail::close_file> {
@@ -2722,6 +2724,12 @@ public:
             return ferry::copy_async_ticket(instance_, desc, stream, options);
         });
     }
+
+    // ferry_copy_pieces and ferry_copy_pieces_async with a source_file: reads many ranges into device memory, for example
+    // all tensors of a model. The source of each piece is an offset in this file: source(offset).
+    status read_pieces(const pieces &all, const copy_options &options = {}) const noexcept;
+    result<ticket> read_pieces_async(const pieces &all, stream_view stream,
+                                     const copy_options &options = {}) const noexcept;
 
 private:
     static ferry_file_options how(std::uint32_t flags, std::int32_t direct, std::uint32_t max_threads) noexcept {
@@ -2923,7 +2931,7 @@ struct destination_address {
     std::uint64_t address;
 };
 
-// Name an end of a piece: a host pointer, or an address of kind ANY.
+// Name an end of a piece: a host pointer, an address of kind ANY, or an offset in a file for file::read_pieces.
 constexpr source_address source(std::uint64_t address) noexcept { return {address}; }
 inline source_address source(const void *pointer) noexcept { return {reinterpret_cast<std::uintptr_t>(pointer)}; }
 constexpr destination_address destination(std::uint64_t address) noexcept { return {address}; }
@@ -3054,6 +3062,23 @@ inline result<ticket> copy_pieces_async_ticket(ferry_instance *instance, const p
                                                const copy_options &options = {}) noexcept {
     if (!all.error.ok()) return all.error;
     return detail::with_ticket(instance, ferry_copy_pieces_async, instance, &all.list, options.get(), stream);
+}
+
+namespace detail {
+
+inline pieces in_file(pieces all, ferry_file *file) noexcept {
+    all.list.source_file = file;
+    return all;
+}
+
+} // namespace detail
+
+inline status file::read_pieces(const pieces &all, const copy_options &options) const noexcept {
+    return ferry::copy_pieces(instance_, detail::in_file(all, handle_), options);
+}
+inline result<ticket> file::read_pieces_async(const pieces &all, stream_view stream,
+                                              const copy_options &options) const noexcept {
+    return ferry::copy_pieces_async_ticket(instance_, detail::in_file(all, handle_), stream, options);
 }
 
 // ferry_copy_pieces_explain_async: reports what copy_pieces_async() would do, without copying.
