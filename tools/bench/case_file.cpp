@@ -4,14 +4,18 @@
 #if !defined(_WIN32)
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <condition_variable>
+#include <cstdlib>
 #include <cstring>
 #include <mutex>
 #include <random>
 #include <thread>
 
 #include <fcntl.h>
+#include <sys/mman.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "ferry/ferry_file.h"
@@ -30,7 +34,8 @@ case_result run_file(session &) { return skipped("the raw side needs pread"); }
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
 constexpr unsigned loader_threads = 16;
-constexpr std::size_t chunk = 4 * MiB; // of a thread of the loader
+constexpr std::size_t chunk = 4 * MiB;       // of a thread of the loader
+constexpr std::size_t plain_chunk = 1 * MiB; // of a thread that only reads: the fastest in docs/files.md
 
 [[noreturn]] void fail_with_errno(const std::string &what) { fail(what + ": " + std::strerror(errno)); }
 
@@ -51,10 +56,24 @@ public:
     ~bench_file() { close(descriptor); }
     bench_file(const bench_file &) = delete;
 
-    // Removes the file from the page cache. The file systems of a RAM disk ignore this.
-    void evict() const {
+    // Removes the file from the page cache. The file systems of a RAM disk ignore this. Returns the share of the file that
+    // is still in the cache.
+    double evict() const {
         if (fsync(descriptor) != 0 || posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) != 0)
             fail_with_errno("cannot remove a file from the page cache");
+        const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE)), pages = (size + page - 1) / page;
+        std::uint64_t whole[2] = {0, 0}, found[5] = {};
+        constexpr long cachestat = 451; // the number of the system call, from Linux 6.5 on. Containers may refuse it
+        if (syscall(cachestat, descriptor, whole, found, 0) == 0)
+            return static_cast<double>(found[0]) / static_cast<double>(pages);
+        void *const mapped = mmap(nullptr, size, PROT_READ, MAP_SHARED, descriptor, 0);
+        if (mapped == MAP_FAILED) fail_with_errno("mmap");
+        std::vector<unsigned char> present(pages);
+        if (mincore(mapped, size, present.data()) != 0) fail_with_errno("mincore");
+        munmap(mapped, size);
+        const auto is_present = [](unsigned char each) { return (each & 1) != 0; };
+        return static_cast<double>(std::count_if(present.begin(), present.end(), is_present)) /
+               static_cast<double>(pages);
     }
 
     const std::size_t size;
@@ -149,6 +168,31 @@ private:
     std::vector<std::thread> threads_;
 };
 
+// Threads that only read whole files. They show what the file system achieves without a GPU.
+class plain_reader {
+public:
+    void run(int descriptor, std::size_t size, unsigned threads) const {
+        std::vector<std::thread> running;
+        for (unsigned i = 0; i < threads; ++i)
+            running.emplace_back([this, descriptor, size, threads, i] {
+                for (std::size_t at = i * plain_chunk; at < size; at += threads * plain_chunk)
+                    if (!read(descriptor, at, std::min(plain_chunk, size - at), i)) fail_with_errno("pread");
+            });
+        for (std::thread &one : running)
+            one.join();
+    }
+    bool can_read(int descriptor) const { return descriptor >= 0 && read(descriptor, 0, plain_chunk, 0); }
+
+private:
+    bool read(int descriptor, std::size_t at, std::size_t size, unsigned thread) const {
+        std::byte *const memory = static_cast<std::byte *>(memory_.get()) + thread * plain_chunk;
+        return pread(descriptor, memory, size, static_cast<off_t>(at)) == static_cast<ssize_t>(size);
+    }
+
+    static constexpr std::size_t memory_size = loader_threads * plain_chunk;
+    const owned<void *> memory_{std::aligned_alloc(4096, memory_size), std::free}; // for direct reads
+};
+
 // Units of at most a chunk, so that all threads of the loader have work.
 std::vector<part> units_of(const plan &plan) {
     std::vector<part> units;
@@ -162,6 +206,7 @@ struct targets {
     std::optional<double> ratio = 1, of_staged = {};
     std::optional<double> max_ns = {};
 };
+constexpr targets no_targets = {.ratio = {}};
 
 class file_rows {
 public:
@@ -198,8 +243,10 @@ private:
         if (session_.is_quick) return {2, 20, 0.02e9};
         return is_cold ? effort{2, 3, 1e9} : effort{3, 100, 2e9};
     }
-    void add(std::vector<std::string> labels, std::size_t bytes, std::span<const contender> all, const targets &targets,
-             bool is_cold);
+    void read_cold(const std::string &where, const bench_file &file, const std::string &what, std::size_t bytes,
+                   std::vector<contender> all, const targets &targets);
+    void add(std::vector<std::string> labels, std::size_t bytes, const samples &raw, const samples &ferry,
+             const samples *staged, const targets &targets);
 
     session &session_;
     const environment &environment_;
@@ -208,6 +255,7 @@ private:
     std::vector<std::byte> data_, back_;
     const owned<CUdeviceptr> device_;
     loader loader_;
+    const plain_reader plain_;
 };
 
 void file_rows::verify(const plan &plan, const contender &one, const bench_file *written) {
@@ -231,20 +279,52 @@ void file_rows::verify(const plan &plan, const contender &one, const bench_file 
     }
 }
 
-void file_rows::add(std::vector<std::string> labels, std::size_t bytes, std::span<const contender> all,
-                    const targets &targets, bool is_cold) {
-    const std::vector<samples> taken = interleave(all, effort_of(is_cold));
+void file_rows::add(std::vector<std::string> labels, std::size_t bytes, const samples &raw, const samples &ferry,
+                    const samples *staged, const targets &targets) {
     row made = {.labels = std::move(labels),
                 .bytes = bytes,
-                .times = compare(taken[0], taken[1]),
+                .times = compare(raw, ferry),
                 .target = targets.max_ns ? std::nullopt : targets.ratio,
                 .max_ns = targets.max_ns,
                 .ceiling = ceiling_of(made.labels[1] == "write" ? "D2H" : "H2D", session_.ceilings)};
-    if (all.size() > 2) {
-        made.reference_ns = summarise(taken[2]);
-        made.of_link = link_share{compare(taken[2], taken[1]).ratio, targets.of_staged};
+    if (staged) {
+        made.reference_ns = summarise(*staged);
+        made.of_link = link_share{compare(*staged, ferry).ratio, targets.of_staged};
     }
     rows_.push_back(std::move(made));
+}
+
+// The target is beside the fastest plain read of the run. If the file stays in the cache, there is no target.
+void file_rows::read_cold(const std::string &where, const bench_file &file, const std::string &what, std::size_t bytes,
+                          std::vector<contender> all, const targets &targets) {
+    const owned<int> direct(open(("/proc/self/fd/" + std::to_string(file.descriptor)).c_str(), O_RDONLY | O_DIRECT),
+                            [](int descriptor) { close(descriptor); });
+    const auto read_plainly = [&](int descriptor, unsigned threads) {
+        return [this, &file, descriptor, threads] { plain_.run(descriptor, file.size, threads); };
+    };
+    const std::size_t first_plain = all.size();
+    all.push_back({"pread, 8 threads", read_plainly(file.descriptor, 8)});
+    all.push_back({"pread, 16 threads", read_plainly(file.descriptor, 16)});
+    if (plain_.can_read(direct.get())) {
+        all.push_back({"O_DIRECT, 8 threads", read_plainly(direct.get(), 8)});
+        all.push_back({"O_DIRECT, 16 threads", read_plainly(direct.get(), 16)});
+    }
+    double still_cached = 0;
+    for (contender &one : all)
+        one.prepare = [&] { still_cached = std::max(still_cached, file.evict()); };
+    const std::vector<samples> taken = interleave(all, effort_of(true));
+    const auto is_faster = [](const samples &one, const samples &other) {
+        return summarise(one).median < summarise(other).median;
+    };
+    const auto fastest =
+        std::min_element(taken.begin() + static_cast<std::ptrdiff_t>(first_plain), taken.end(), is_faster);
+    const bool is_cold = still_cached <= 0.01; // single pages may stay while the kernel uses them
+    const std::string cache =
+        is_cold ? "cold" : "not cold: " + std::to_string(std::lround(100 * still_cached)) + " % cached";
+    for (std::size_t i = 0; i < all.size(); ++i)
+        if (i != 1)
+            add({where, "read", what, cache, all[i].name}, bytes, taken[i], taken[1], nullptr,
+                is_cold && &taken[i] == &*fastest ? targets : no_targets);
 }
 
 void file_rows::read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
@@ -275,7 +355,7 @@ void file_rows::read(const std::string &where, const bench_file &file, const std
     ferry_piece_list_set(&list, pieces.data(), pieces.size());
     list.source_file = opened.get();
     const std::vector<part> units = units_of(plan);
-    contender all[] = {
+    const contender all[] = {
         by_loader(file, units, true),
         {is_box ? "ferry_copy" : "ferry_copy_pieces",
          [&, error = sized<ferry_error_info>()]() mutable {
@@ -287,10 +367,9 @@ void file_rows::read(const std::string &where, const bench_file &file, const std
         staged(plan.bytes)};
     verify(plan, all[0], nullptr);
     verify(plan, all[1], nullptr);
-    if (is_cold)
-        for (contender &one : all)
-            one.prepare = [&file] { file.evict(); };
-    add({where, "read", what, is_cold ? "cold" : "warm"}, plan.bytes, {all, is_cold ? 2u : 3u}, targets, is_cold);
+    if (is_cold) return read_cold(where, file, what, plan.bytes, {all[0], all[1]}, targets);
+    const std::vector<samples> taken = interleave(all, effort_of(false));
+    add({where, "read", what, "warm", all[0].name}, plan.bytes, taken[0], taken[1], &taken[2], targets);
 }
 
 void file_rows::write(const std::string &where, const bench_file &file, const targets &targets) {
@@ -317,7 +396,8 @@ void file_rows::write(const std::string &where, const bench_file &file, const ta
          [&] { check(ferry_copy(environment_.basic.get(), &copy, nullptr, &error), "ferry_copy", error); }}};
     verify(whole, all[0], &file);
     verify(whole, all[1], &file);
-    add({where, "write", "range", "warm"}, size_, all, targets, false);
+    const std::vector<samples> taken = interleave(all, effort_of(false));
+    add({where, "write", "range", "warm", all[0].name}, size_, taken[0], taken[1], nullptr, targets);
 }
 
 // 4 GiB, or less if there is not enough memory.
@@ -373,12 +453,13 @@ case_result run_file(session &session) {
     char kind[32];
     std::snprintf(kind, sizeof kind, "%#lx", static_cast<unsigned long>(found.f_type));
     case_result result = session.begin(
-        {.note = "raw: 16 threads that call pread into pinned memory and start copies, or pwrite after copies; ferry: "
-                 "ferry_copy,\nand ferry_copy_pieces for tensors; both until the bytes have arrived; of link: beside "
-                 "ferry's copy of as many bytes of\npageable memory; cold: fsync and posix_fadvise before each copy; "
-                 "folder: " +
-                 folder + ", file system of type " + kind,
-         .label_columns = {"folder", "copy", "what", "cache"},
+        {.note =
+             "raw: 16 threads that call pread into pinned memory and start copies, or pwrite after copies; ferry: "
+             "ferry_copy,\nand ferry_copy_pieces for tensors; both until the bytes have arrived; of link: beside "
+             "ferry's copy of as many bytes of\npageable memory; cold: fsync and posix_fadvise before each copy, and "
+             "threads that only read the file,\nof which the fastest has the target; folder: " +
+             folder + ", file system of type " + kind,
+         .label_columns = {"folder", "copy", "what", "cache", "raw"},
          .reference_column = "pageable"});
     const std::size_t size = size_of_file(session);
     file_rows rows(session, result.rows, size);

@@ -52,7 +52,7 @@ constexpr case_time case_times[] = {
     {"pageable-loops", 177, 8.1},
     {"pageable-pieces", 14, 5.3},
     {"pageable-devices", 22, 4.8},
-    {"file", 10, 3},
+    {"file", 16, 5},
 };
 
 bool is_terminal() {
