@@ -200,8 +200,8 @@ class RunAi(OfTorch):
 
     def load(self, model):
         with self.streamer() as streamer:
-            streamer.stream_file(model.path)
-            return {name: tensor.to("cuda:0") for name, tensor in streamer.get_tensors()}
+            streamer.stream_file(model.path, device="cuda:0")
+            return dict(streamer.get_tensors())
 
 
 class KvikIO(OfTorch):
