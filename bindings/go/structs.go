@@ -250,7 +250,7 @@ type TicketInfo struct {
 	BytesTotal uint64 // of the copy, the batch or the fill. 0: a prepared batch or a stream
 	Tag        uint64 // ferry_copy_options.tag; 0: a stream
 	FileOffset uint64 // bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE
-	FileError  int    // number of the system's error, or FERRY_FILE_*; 0: no error of a file
+	FileError  int    // number of the error, FERRY_FILE_ENDED or FERRY_FILE_CANCELLED; 0: no error of a file
 }
 
 func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {

@@ -860,7 +860,7 @@ typedef struct ferry_ticket_info {
     uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
     uint64_t file_offset; /* bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE */
-    int32_t file_error;   /* number of the system's error, or FERRY_FILE_*; 0: no error of a file */
+    int32_t file_error;   /* number of the error, FERRY_FILE_ENDED or FERRY_FILE_CANCELLED; 0: no error of a file */
     int32_t reserved;     /* 0 */
 } ferry_ticket_info;
 
