@@ -124,19 +124,19 @@ ticket_pool::~ticket_pool() {
 }
 
 ferry_ticket *ticket_pool::take(ferry_instance &instance) noexcept {
-    void *place = nullptr;
+    ferry_ticket *reused = nullptr;
     {
         const std::lock_guard lock(mutex_);
-        ferry_ticket *reused = free_.first();
+        reused = free_.first();
         while (reused && !reused->progress.is_done())
             reused = reused->next;
-        if (reused) {
-            free_.remove(*reused);
-            log_failure(*reused);
-            std::destroy_at(reused);
-        }
-        place = reused;
+        if (reused) free_.remove(*reused);
     }
+    if (reused) {
+        log_failure(*reused); // the program's function may use tickets
+        std::destroy_at(reused);
+    }
+    void *place = reused;
     if (!place) place = memory_.allocate(sizeof(ferry_ticket), alignof(ferry_ticket));
     return place ? new (place) ferry_ticket(instance) : nullptr;
 }
