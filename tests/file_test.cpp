@@ -71,7 +71,10 @@ ssize_t transfer_or_replace(Transfer transfer, int file, const iovec *parts, int
     ++replaced.waiting;
     replaced.are_late.wait(true);
     --replaced.waiting;
-    if (replaced.left == 0 || --replaced.left != 0) return transfer(file, parts, count, offset);
+    int before = replaced.left;
+    while (before > 0 && !replaced.left.compare_exchange_weak(before, before - 1)) {
+    }
+    if (before != 1) return transfer(file, parts, count, offset);
     const bool is_direct = (fcntl(file, F_GETFL) & O_DIRECT) != 0;
     replaced.was_direct = is_direct;
     const iovec first = {parts[0].iov_base, std::min<std::size_t>(parts[0].iov_len, is_direct ? 4096 : 1)};
@@ -728,7 +731,13 @@ TEST_F(files, each_transfer_that_fails_once_is_repeated_or_reported) {
                     replaced.was_direct = false;
                     ferry_error_info error = new_error();
                     const std::int32_t status = ferry_copy(basic.get(), &desc, nullptr, &error);
-                    EXPECT_EQ(replaced.left, 0);
+                    // Direct transfers depend on the alignment of the slots, so another run may have fewer of them.
+                    const bool is_replaced = replaced.left.exchange(0) == 0;
+                    EXPECT_TRUE(is_replaced || (at > 1 && how != FERRY_FILE_DIRECT_NEVER)) << at;
+                    if (!is_replaced) {
+                        ASSERT_OK(status) << describe(error);
+                        continue;
+                    }
                     const bool is_repeated = how == FERRY_FILE_DIRECT_ALWAYS && replaced.was_direct
                                                  ? row.is_repeated_if_direct
                                                  : row.is_repeated;

@@ -94,7 +94,7 @@ check({*structs, *description["opaque"]} == named, "structs are missing:", *name
 
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
 NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_DEFAULT_STREAM",
-           "FERRY_IPC_HANDLE_SIZE", "FERRY_NO", "FERRY_FILE_ENDED"}
+           "FERRY_IPC_HANDLE_SIZE", "FERRY_NO", "FERRY_FILE_ENDED", "FERRY_FILE_CANCELLED"}
 groups = {one["group"]: one for one in description["constants"]}
 callbacks = {one["name"]: one for one in description["callbacks"]}
 owners = [("fields of", one["name"], one["fields"]) for one in description["structs"]]

@@ -1,6 +1,7 @@
 // Files that end with a test.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -14,7 +15,7 @@ namespace ferry::test {
 class temporary_file {
 public:
     explicit temporary_file(const bytes &contents) {
-        static int count = 0;
+        static std::atomic<int> count = 0;
         path_ = std::filesystem::temp_directory_path() / u8"ferry-\u00fc-";
         path_ += std::to_string(std::random_device{}()) + "-" + std::to_string(count++);
         write(contents);
