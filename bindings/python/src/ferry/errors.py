@@ -1,7 +1,7 @@
 """The exceptions of the package."""
 from __future__ import annotations
 
-from ctypes import CDLL, byref, create_string_buffer, sizeof
+from ctypes import CDLL, byref, c_int32, create_string_buffer, sizeof
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -36,6 +36,11 @@ class Error(Exception):
         self.limit = limit
         self.numbers = numbers
         self.driver_function = driver_function
+
+    @property
+    def file_error(self) -> int | None:
+        """The number of the system's error of a file, or native.FERRY_FILE_ENDED or _CANCELLED. None: another error."""
+        return c_int32(self.value).value if self.numbers == "system" else None
 
 
 class ArgumentError(Error, ValueError):

@@ -115,8 +115,8 @@ class Ticket(Owner):
             raise failed(self._instance.library, self._status, self._details)
 
     def cancel(self) -> None:
-        """Cancels copies of files: what has not begun is not transferred. wait() then raises an Error whose value is
-        ferry.native.FERRY_FILE_CANCELLED, unless all bytes were transferred before."""
+        """Cancels copies of files: what has not begun is not transferred. wait() then raises an Error whose file_error
+        is native.FERRY_FILE_CANCELLED, unless all bytes were transferred before."""
         if self._status is not None:
             return
         details, room = self._instance._thread.error
