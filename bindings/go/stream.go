@@ -160,7 +160,8 @@ func (e *Event) Since(start *Event) (time.Duration, error) {
 	return time.Duration(float64(milliseconds) * float64(time.Millisecond)), err
 }
 
-// Ticket reports the progress of a copy, or of the work on a stream up to some point. No copy can be cancelled.
+// Ticket reports the progress of a copy, or of the work on a stream up to some point. Only copies of files can be
+// cancelled.
 type Ticket struct {
 	instance *Instance
 	c        *C.ferry_ticket

@@ -8,6 +8,7 @@
  *
  * ferry.h           Instances, copies, batches, fills, tickets, explanations, errors, streams, events, device memory.
  * ferry_memory.h    Device memory, pinned memory, registered memory, arrays, pools, deferred frees.
+ * ferry_file.h      Files as places of copies.
  * ferry_devices.h   Devices, contexts, peer access, host links, staging buffers, profiles.
  * ferry_ipc.h       Sharing of memory, pools and events between processes.
  * ferry_external.h  Memory and semaphores of graphics APIs.
@@ -84,8 +85,7 @@ struct CUmemPoolHandle_st;
  * ferry_ipc_handle; all other types of ferry are transparent. */
 typedef struct ferry_instance ferry_instance;
 
-/* An open file. Opaque. No call of this version makes one. */
-typedef struct ferry_file ferry_file;
+typedef struct ferry_file ferry_file; /* of ferry_file.h */
 
 /* Structs that a first copy passes as NULL: see Options, Options of copies, and Details of errors. */
 typedef struct ferry_options ferry_options;

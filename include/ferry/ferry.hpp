@@ -2659,8 +2659,8 @@ template <class To> void check_file_read() noexcept {
 
 struct pieces;
 
-// ferry_file_open: an open file, whose bytes are copied from and to device memory and arrays. The destructor waits for
-// the file system. Copies that use the file continue.
+// ferry_file_open: an open file, whose bytes are copied from and to memory and arrays. The destructor waits for the file
+// system. Copies that use the file continue.
 class file : public detail::owner<ferry_file *, detail::close_file> {
 public:
     using owner::owner;

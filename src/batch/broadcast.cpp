@@ -127,8 +127,8 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
     return {};
 }
 
-// If pageable memory or a file is not staged for all devices together, each device gets its whole share before it forwards the
-// share.
+// If pageable memory or a file is not staged for all devices together, each device gets its whole share before it
+// forwards the share.
 std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
     if (devices == 1) return to_.size();
     const bool is_staged = to_.is_staged();

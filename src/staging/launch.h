@@ -16,8 +16,8 @@
 namespace ferry {
 
 // The progress of a copy, or of several copies of files, for a caller that requested it. The object must stay valid until
-// `launches_left` is 0, which is the last value written here. It is written before the copy completes on the stream, unless the copy's context
-// dies.
+// `launches_left` is 0, which is the last value written here. It is written before the copy completes on the stream,
+// unless the copy's context dies.
 struct staged_progress {
     std::atomic<std::uint64_t> bytes_done = 0; // bytes that have arrived
     std::atomic<status_code> status = status_code();

@@ -505,7 +505,7 @@ class Instance(Owner):
 
     def file(self, file: Any, mode: str = "r", *, direct: str = "auto", keep_cache: bool = False,
              sync: bool = False, max_threads: int = 0) -> File:
-        """Opens a file to copy from and to arrays on a device: a path with a mode 'r', 'r+', 'w' or 'w+' as for open(),
+        """Opens a file to copy from and to arrays: a path with a mode 'r', 'r+', 'w' or 'w+' as for open(),
         or a file object or descriptor, which stays the caller's and has its own access. `direct` is 'auto', 'never' or
         'always'. `keep_cache`: leaves the page cache untouched. `sync`: written bytes are durable when a copy
         completes. `max_threads` transfer bytes of one copy at the same time; 0: no limit."""
