@@ -26,16 +26,21 @@ error plan(ferry_instance &instance, const batch_input &input, CUstream stream, 
     return choose_batch_routes(instance, input, takes_batch_calls(stream, is_captured), nullptr, request);
 }
 
-// Makes and checks the steps of a planned request, and runs them. If `found` is not null, explains them instead.
+// Makes and checks the steps of a planned request, and notes which copy of the input they refuse.
+error make_steps(const batch_submission &of, const batch_input &input, batch_request &request,
+                 batch_steps &steps) noexcept {
+    shape refused;
+    const error failed = make_checked_steps(of, steps, refused);
+    if (failed) request.bad_index = index_of(of.instance, input, refused);
+    return failed;
+}
+
+// Makes the steps of a planned request, and runs them. If `found` is not null, explains them instead.
 error submit(ferry_instance &instance, const batch_input &input, batch_request &request, copy_form form,
              const launch_site &site, ferry_batch_explanation *found = nullptr) noexcept {
     const batch_submission of = {instance, request, form, site};
     batch_steps steps;
-    shape refused;
-    if (error failed = make_checked_steps(of, steps, refused)) {
-        request.bad_index = index_of(instance, input, refused);
-        return failed;
-    }
+    if (error failed = make_steps(of, input, request, steps)) return failed;
     if (!found) return run_steps(of, steps);
     explain_steps(of, steps, *found);
     blocking longest = blocking::no;
@@ -78,10 +83,7 @@ error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const 
     // Validation accepts a copy of a file to another device, which is not possible if it is in no broadcast.
     const auto check = [&](batch_request &rest) noexcept {
         batch_steps steps;
-        shape refused;
-        const error failed = make_checked_steps({instance, rest, copy_form::asynchronous, site}, steps, refused);
-        if (failed) rest.bad_index = index_of(instance, sets.rest(), refused);
-        return failed;
+        return make_steps({instance, rest, copy_form::asynchronous, site}, sets.rest(), rest, steps);
     };
     error failed;
     if (site.files) failed = with_rest(instance, sets, site.stream, bad_index, check);

@@ -247,10 +247,6 @@ bool look_for(std::int64_t timeout_ns, const Look &look, const Pause &pause) noe
     }
 }
 
-} // namespace
-
-namespace {
-
 error with_failure(ferry_ticket &ticket, const error &failed) noexcept {
     if (failed.status != FERRY_ERROR_FILE) return failed;
     ticket.is_failure_known = true;
