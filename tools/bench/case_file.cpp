@@ -262,8 +262,13 @@ void file_rows::verify(const plan &plan, const contender &one, const bench_file 
     if (written) {
         if (ftruncate(written->descriptor, 0) != 0) fail_with_errno("ftruncate");
         one.run();
-        if (pread(written->descriptor, back_.data(), plan.bytes, 0) != static_cast<ssize_t>(plan.bytes) ||
-            std::memcmp(back_.data(), data_.data(), plan.bytes) != 0)
+        for (std::size_t done = 0; done < plan.bytes;) { // one call reads 2 GiB at most
+            const ssize_t read =
+                pread(written->descriptor, &back_[done], plan.bytes - done, static_cast<off_t>(done));
+            if (read <= 0) fail(std::string(one.name) + " has written too few bytes to a file");
+            done += static_cast<std::size_t>(read);
+        }
+        if (std::memcmp(back_.data(), data_.data(), plan.bytes) != 0)
             fail(std::string(one.name) + " has written wrong bytes to a file");
         return;
     }
