@@ -25,6 +25,7 @@
 #include "support/raw_objects.h"
 #include "support/surface_array.h"
 #include "support/system.h"
+#include "support/temporary_file.h"
 
 // Limits how many more threads pthread_create starts.
 static std::atomic<int> threads_given = -1; // no limit
@@ -507,13 +508,16 @@ TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     one.expect_whole();
 }
 
-TEST(staging_threads, by_default_there_are_eight_for_each_device_and_at_most_half_the_processors) {
+TEST(staging_threads, by_default_there_are_eight_for_each_device_or_twelve_for_files_and_some_processors_are_left) {
     const struct {
-        std::uint32_t processors, devices, threads;
-    } all[] = {{1, 1, 2},   {2, 1, 2},  {8, 1, 4},   {16, 1, 8},   {16, 2, 8},
-               {32, 2, 16}, {64, 1, 8}, {64, 4, 32}, {256, 8, 64}, {512, 16, 64}};
-    for (const auto &one : all)
-        EXPECT_EQ(default_threads(one.processors, one.devices), one.threads) << one.processors << ", " << one.devices;
+        std::uint32_t processors, devices, threads, threads_for_files;
+    } all[] = {{1, 1, 2, 2},    {2, 1, 2, 2},   {8, 1, 4, 6},    {16, 1, 8, 12},   {16, 2, 8, 12},
+               {32, 2, 16, 24}, {64, 1, 8, 12}, {64, 4, 32, 48}, {256, 8, 64, 64}, {512, 16, 64, 64}};
+    for (const auto &one : all) {
+        SCOPED_TRACE(testing::Message() << one.processors << " processors, " << one.devices << " devices");
+        EXPECT_EQ(default_threads(one.processors, one.devices), one.threads);
+        EXPECT_EQ(default_threads(one.processors, one.devices, true), one.threads_for_files);
+    }
 }
 
 TEST_F(staged, threads_come_with_each_device_and_stay) {
@@ -528,6 +532,38 @@ TEST_F(staged, threads_come_with_each_device_and_stay) {
             const std::uint32_t devices = round == 0 ? static_cast<std::uint32_t>(device) + 1 : 2;
             EXPECT_EQ(engine->thread_count(), default_threads(processors, devices));
         }
+}
+
+TEST_F(staged, the_first_copy_of_a_file_brings_more_threads) {
+    constexpr std::uint32_t processors = 24;
+    const temporary_file source(random_bytes(100'000, 1));
+    for (const bool is_prepared : {false, true}) {
+        staged_options options;
+        options.processors = processors;
+        open(options);
+        if (is_prepared) {
+            ASSERT_OK(engine->prepare(0).status);
+            EXPECT_EQ(engine->thread_count(), threads_of_device);
+        }
+        ferry_file file(memory);
+        ASSERT_EQ(file.file.open(source.path().c_str(), {.reads = true}), 0);
+        ++file.uses; // destroyed by its owner
+        copied one(linear(100'000), true, 1);
+        const bytes before = std::exchange(one.expected_device, one.on_device);
+        one.host = one.expected_host = source.read();
+        std::copy(one.host.begin(), one.host.begin() + 100'000, one.expected_device.begin());
+        staged_box box = one.box();
+        box.host.address = 0;
+        box.file = &file;
+        staged_progress progress;
+        const test_stream stream;
+        ASSERT_OK(engine->enqueue({.box = box, .context = context, .caller_helps = true}, stream, &progress).status);
+        ASSERT_OK(engine->help(progress).status);
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        one.expect_whole();
+        EXPECT_EQ(engine->thread_count(), threads_of_device_for_files);
+        close();
+    }
 }
 
 #if defined(__linux__)

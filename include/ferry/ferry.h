@@ -329,6 +329,7 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              refuses it together with AT_OPEN.
  * staging_threads  The number of worker threads of the instance, for all its devices together, 1 to 64. 0: 8 for each
  *              device that has staged copies, but at most half the processors available to the program, and at least 2.
+ *              Since the first copy of a file, 12 for each device, but at most three quarters of the processors.
  *              They sleep when idle and end in ferry_close. One more thread, the watchdog, starts spare workers while
  *              workers are stuck in page faults that do not resolve. Workers and spares are 64 at most.
  * staging_priority  How urgent the workers are to the system: FERRY_STAGING_PRIORITY_*. With _NICENESS they get

@@ -33,7 +33,8 @@ typedef struct ferry_report {
     /* FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded,
        pageable memory up to 256 MiB is still staged, by copies on the stream. */
     int32_t staging;
-    uint32_t staging_threads;     /* the maximum that copies of a device keep busy; see ferry_staging_info for all */
+    uint32_t staging_threads;     /* the maximum that copies of a device keep busy, except copies of files; see
+                                     ferry_staging_info for all */
     int32_t uses_program_threads; /* 1: those are the program's, by ferry_options.submit */
     uint64_t staging_bytes;       /* the intended size of each staging buffer */
 } ferry_report;

@@ -176,10 +176,10 @@ std::uint32_t file_pieces::max_blocks() const noexcept {
     constexpr std::size_t samples = 8;
     const std::uint32_t limit = wanted().max_blocks;
     const std::size_t step = std::max<std::size_t>(pieces_.size() / samples, 1);
-    bool is_fast = true;
-    for (std::size_t i = 0; i < pieces_.size() && is_fast; i += step)
-        is_fast = input_.source_file->file.is_fast(pieces_[i].host, 1);
-    if (is_fast) return limit;
+    bool is_slow = false;
+    for (std::size_t i = 0; i < pieces_.size() && !is_slow; i += step)
+        is_slow = input_.source_file->file.is_slow(pieces_[i].host, 1);
+    if (!is_slow) return limit;
     return limit ? std::min<std::uint32_t>(limit, blocks_for_slow_files) : blocks_for_slow_files;
 }
 
@@ -225,9 +225,9 @@ error file_pieces::run(ferry_ticket *ticket) noexcept {
 void file_pieces::explain(ferry_batch_explanation &found) const noexcept {
     found.context_device = request_.context_device;
     found.staged = {.copies = pieces_.size(), .bytes = bytes_, .predicted_ns = 0, .reserved = 0};
-    const std::uint32_t blocks = blocks_for_threads(instance_.staging_threads, true), limit = max_blocks();
+    const std::uint32_t blocks = blocks_for_threads(instance_.file_threads, true, true), limit = max_blocks();
     found.max_sms = limit ? std::min(limit, blocks) : blocks;
-    found.threads = instance_.staging_threads;
+    found.threads = instance_.file_threads;
     found.blocks = static_cast<std::int32_t>(blocking::no);
 }
 

@@ -71,14 +71,15 @@ constexpr std::uint64_t max_staging_copies = 512;
 // host link. A thread that fills the slots of several blocks loses time switching between them. Threads that empty
 // slots find more full slots if there are more blocks than threads.
 // H200, 4 threads, to the device: 36 GB/s with 4 blocks, 26 GB/s with 8; to the host: 50 and 52 GB/s. With 8 threads
-// and 8 blocks: 51 and 52 GB/s of 55.
-constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device) noexcept {
-    constexpr std::uint32_t enough = 8;
+// and 8 blocks: 51 and 52 GB/s of 55. System calls that read a file need more threads, each with its block (12: 51 GB/s,
+// 8: 43 to 49).
+constexpr std::uint32_t blocks_for_threads(std::uint32_t threads, bool to_device, bool reads_file = false) noexcept {
+    const std::uint32_t enough = reads_file ? 12 : 8;
     return std::clamp(to_device ? threads : 2 * threads, 1U, enough);
 }
 
-// The maximum for a file that is read from a disk or a server: its blocks mostly wait, and occupy SMs meanwhile. 2 blocks
-// copy faster than most disks.
+// The maximum for a file that is read from a disk: its blocks mostly wait, and occupy SMs meanwhile. 2 blocks copy faster
+// than most disks, because the system reads ahead of their threads.
 constexpr std::uint16_t blocks_for_slow_files = 2;
 
 // The maximum number of blocks that serve a copy on one device.

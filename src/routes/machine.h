@@ -44,6 +44,7 @@ struct machine_settings {
     bool full_checks = false;
     bool stages = false;               // pageable memory is staged where kernels can serve
     std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
+    std::uint16_t file_threads = 0;    // the same, for a copy that reads a file
     call_options options;              // of calls without options of their own
     std::uint64_t deferred_bytes = 0;  // maximum kept on each device; 0: a share of its memory
     processor_set staging_processors;  // on which the staging threads may run

@@ -80,7 +80,8 @@ std::uint32_t threads_at(const copy_question &copy) noexcept {
 }
 
 std::uint16_t staged_blocks(const copy_question &copy) noexcept {
-    const std::uint32_t blocks = blocks_for_threads(threads_at(copy), is_host(copy.shape.source.kind)),
+    const bool to_device = is_host(copy.shape.source.kind), reads_file = copy.shape.source.file;
+    const std::uint32_t blocks = blocks_for_threads(threads_at(copy), to_device, reads_file),
                         max_blocks = copy.facts.call.preferences.max_blocks;
     const std::uint32_t wanted =
         copy.facts.staging.is_source_slow ? std::min<std::uint32_t>(blocks, blocks_for_slow_files) : blocks;
@@ -349,7 +350,7 @@ void explain_staged(const machine &machine, const copy_step &step, ferry_explana
         found.helper_sms = found.max_sms;
     }
     const bool helps = step.call.form == copy_form::synchronous || plan.wait_in_the_call;
-    found.threads = machine.staging_threads + (helps ? 1u : 0u);
+    found.threads = threads_for(machine, step.shape) + (helps ? 1u : 0u);
 }
 
 } // namespace

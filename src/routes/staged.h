@@ -9,6 +9,11 @@ namespace ferry {
 // A prepared batch that is staged by copy-engine copies may nevertheless be captured.
 inline bool can_be_in_graph(const copy_plan &plan) noexcept { return !plan.by_copies || plan.blocks != 0; }
 
+// The maximum number of threads that the copy keeps busy, apart from the caller.
+inline std::uint16_t threads_for(const machine &machine, const shape &shape) noexcept {
+    return shape.source.file ? machine.file_threads : machine.staging_threads;
+}
+
 // Provides the resources of an asynchronous staged copy on the device. A context of the device must be current. Without
 // `may_wait`, only reports whether the resources are there.
 error make_ready_to_stage(machine &machine, int device) noexcept;

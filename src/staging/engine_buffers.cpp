@@ -233,7 +233,7 @@ std::uint32_t staging_engine::threads_for_all_devices() const noexcept {
     std::uint32_t devices = 0;
     for (const std::atomic<device_buffers *> &one : buffers_)
         devices += one.load(std::memory_order_relaxed) != nullptr;
-    return default_threads(options_.processors, devices);
+    return default_threads(options_.processors, devices, serves_files_.load(std::memory_order_relaxed));
 }
 
 // Whether the threads that are started for a device run on the processors of its NUMA node, where each thread then

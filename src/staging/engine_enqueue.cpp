@@ -106,7 +106,7 @@ error staging_engine::track_helpers(const staged_copy &copy,
 // Provides the device's staging buffer and prevents changes: the first lot stays allocated and slots keep their size
 // until release_lots().
 error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&of) noexcept {
-    const bool needs_threads = !copy.caller_helps;
+    const bool needs_threads = !copy.caller_helps, is_first_file = copy.box.file && !serves_files_.exchange(true);
     of = buffers_[copy.device].load(std::memory_order_acquire);
     while (!of || (needs_threads && !threads_.can_serve()) || !scheduler_.retain_lots(of->buffers)) {
         if (!copy.may_wait) return {.status = FERRY_ERROR_WOULD_BLOCK};
@@ -117,8 +117,11 @@ error staging_engine::retain_buffers(const staged_copy &copy, device_buffers *&o
         of->links = copy.links(); // of two concurrent copies, the second may set the value, until a third copy
         of->wants_more = true;
     }
+    if (is_first_file) of->wants_more = true; // threads
     const bool may_add = !options_.submit && copy.may_wait;
     if (may_add && of->wants_more.load(std::memory_order_relaxed) && mutex_.try_lock()) {
+        if (serves_files_.load(std::memory_order_relaxed))
+            static_cast<void>(start_threads(*of)); // fewer threads serve files too
         add_other_slots(*of);
         mutex_.unlock();
     }
@@ -150,7 +153,9 @@ void put_targets(const staged_copy &copy, std::uint32_t device, gpu::ring_parame
 launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_context &context, device_buffers &of,
                                         staged_progress *progress) const noexcept {
     const bool to_device = copy.box.to_device, by_copies = copy.box.by_copies;
-    const std::uint32_t wanted = blocks_for_threads(wanted_threads() + copy.caller_helps, to_device);
+    const bool reads_file = copy.box.file && to_device;
+    const std::uint32_t wanted =
+        blocks_for_threads(wanted_threads(reads_file) + copy.caller_helps, to_device, reads_file);
     const std::uint32_t links = copy.links();
     const std::uint32_t blocks = blocks_on_each_link(copy.blocks ? copy.blocks : wanted, links);
     const std::uint64_t bytes = copy.pieces ? copy.pieces.bytes : copy.box.width * copy.box.height * copy.box.depth;

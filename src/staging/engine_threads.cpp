@@ -16,7 +16,7 @@ void engine_threads::set_up() noexcept {
     const std::uint32_t others = options_.max_threads - 1;
     if (options_.submit) return temporary.set_limit(others - 1);
     const std::uint32_t most =
-        options_.threads ? options_.threads : default_threads(options_.processors, ferry::max_threads);
+        options_.threads ? options_.threads : default_threads(options_.processors, ferry::max_threads, true);
     max_workers_ = std::min(most, others - 1);
     temporary.set_limit(others - max_workers_);
 }

@@ -145,9 +145,11 @@ public:
         if (count_ != 0 && !failed_) {
             if (action_ == action::expect)
                 file_.expect(first_, end_ - first_);
+            else if (action_ == action::write)
+                failed_ = file_.write(first_, parts_, count_);
             else
-                failed_ =
-                    action_ == action::read ? file_.read(first_, parts_, count_) : file_.write(first_, parts_, count_);
+                failed_ = file_.read(first_, parts_, count_, is_repeated_);
+            is_repeated_ = true;
         }
         count_ = 0;
         return failed_;
@@ -168,6 +170,7 @@ private:
     std::size_t count_ = 0;
     std::uint64_t first_ = 0, end_ = 0; // of the parts, in the file
     std::byte gap_[1024];
+    bool is_repeated_ = false;
     file_failure failed_;
 };
 

@@ -73,7 +73,7 @@ plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext cont
     facts.staging.why_not = obstacle_unless(instance.stages, obstacle::no_staging);
     facts.staging.reach = may_access(end);
     facts.staging.has_stream_waits = instance.cu.cuStreamBatchMemOp;
-    facts.staging.threads = instance.staging_threads;
+    facts.staging.threads = threads_for(instance, shape);
     facts.staging.slot_size = instance.staging.slot_size();
     if (instance.stages && needs_threads(shape)) {
         const staging_engine::delays late = instance.staging.delays_on(device);
@@ -178,7 +178,7 @@ error choose(ferry_instance &instance, resolved_ends &ends, CUcontext context, c
         if (error failed = check_file_copy(instance, step)) return failed;
     if (const shape_end &source = step.shape.source; source.file)
         facts.staging.is_source_slow =
-            !source.file->file.is_fast(source.span.first, source.span.last - source.span.first + 1);
+            source.file->file.is_slow(source.span.first, source.span.last - source.span.first + 1);
     if (step.call.is_captured && is_read_early(step.shape, step.call)) return read_under_capture;
     if (step.call.is_captured && is_written_in_the_call(step.shape, step.call)) return written_under_capture;
     const copy_question copy(step.shape, facts);

@@ -67,6 +67,7 @@ void set_up_staging(ferry_instance &instance, const ferry_options &options) noex
     given.submit_user = options.submit_user;
     instance.staging.set_up(given);
     instance.staging_threads = static_cast<std::uint16_t>(instance.staging.wanted_threads());
+    instance.file_threads = static_cast<std::uint16_t>(instance.staging.wanted_threads(true));
     instance.report.staging_threads = instance.staging_threads;
     instance.report.uses_program_threads = options.submit != nullptr;
     instance.report.staging_bytes = given.slots * given.slot_size;

@@ -9,6 +9,7 @@
 #include "base/status.h"
 #include "ferry/ferry_file.h"
 #include "system/direct_io.h"
+#include "system/processor_descriptors.h"
 
 namespace ferry {
 
@@ -57,20 +58,23 @@ public:
     std::int32_t measure(std::uint64_t &size) const noexcept;
     // Transfer contiguous bytes of the file from or to several parts of memory, at least one and at most max_parts.
     // None is empty. Several threads may do so at the same time. The calls block, and are repeated after a signal.
+    // `is_repeated`: other short reads came directly before this one.
     static constexpr std::size_t max_parts = 64;
-    file_failure read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    file_failure read(std::uint64_t offset, const file_part *parts, std::size_t count, bool is_repeated) const noexcept;
     file_failure write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
     // For reads through the page cache. is_missing() returns true if the byte is known not to be cached. expect() starts
     // to read a range into the cache.
     bool is_missing(std::uint64_t offset) const noexcept;
     void expect(std::uint64_t offset, std::uint64_t size) const noexcept;
-    // Whether a sample of the bytes can be read without waiting for a disk or a server.
-    bool is_fast(std::uint64_t offset, std::uint64_t size) const noexcept;
+    // Whether a read would wait for the disk, judged by a sample of the bytes. False if the file system does not tell, as
+    // on servers, where only more threads make reads faster.
+    bool is_slow(std::uint64_t offset, std::uint64_t size) const noexcept;
     // Must be called after the last write of a copy. Returns the system's error number; 0: success.
     std::int32_t end_writes() const noexcept { return access_.is_durable ? flush() : 0; }
 
 private:
-    file_failure read_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
+    file_failure read_cached(int descriptor, std::uint64_t offset, const file_part *parts,
+                             std::size_t count) const noexcept;
     file_failure write_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
     file_failure write_directly(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept;
     bool is_refused(const file_failure &failed) const noexcept; // a direct transfer
@@ -80,6 +84,7 @@ private:
     access access_;
     direct_io direct_;
     bool is_strict_ = false;
+    mutable processor_descriptors for_repeated_reads_;
 };
 
 } // namespace ferry

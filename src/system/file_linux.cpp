@@ -9,7 +9,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "base/rounding.h"
@@ -115,39 +114,30 @@ bool read_at_once(std::int64_t descriptor, std::uint64_t offset) noexcept {
                    no_wait) >= 0;
 }
 
-// File systems without a disk, some of which do not support such reads.
-bool is_in_memory(std::int64_t descriptor) noexcept {
-    constexpr long tmpfs = 0x01021994, ramfs = 0x858458f6, hugetlbfs = 0x958458f6;
-    struct statfs found {};
-    if (fstatfs(static_cast<int>(descriptor), &found) != 0) return false;
-    const auto type = static_cast<long>(found.f_type);
-    return type == tmpfs || type == ramfs || type == hugetlbfs;
-}
-
 } // namespace
 
 bool open_file::is_missing(std::uint64_t offset) const noexcept {
     return !direct_.is_open() && !read_at_once(handle_, offset) && errno == EAGAIN;
 }
 
-bool open_file::is_fast(std::uint64_t offset, std::uint64_t size) const noexcept {
-    constexpr std::uint64_t samples = 8;
-    if (direct_.is_open()) return false;
-    if (is_in_memory(handle_)) return true;
-    const std::uint64_t step = std::max<std::uint64_t>(size / samples, 1);
+bool open_file::is_slow(std::uint64_t offset, std::uint64_t size) const noexcept {
+    constexpr std::uint64_t samples = 8, between = std::uint64_t{1} << 20;
+    const std::uint64_t step = std::max(size / samples, between);
     for (std::uint64_t at = 0; at < size; at += step)
-        if (!read_at_once(handle_, offset + at)) return false;
-    return true;
+        if (is_missing(offset + at)) return true;
+    return false;
 }
 
 void open_file::expect(std::uint64_t offset, std::uint64_t size) const noexcept {
     posix_fadvise(static_cast<int>(handle_), static_cast<off_t>(offset), static_cast<off_t>(size), POSIX_FADV_WILLNEED);
 }
 
-file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count,
+                             bool is_repeated) const noexcept {
     if (direct_.is_open())
         if (const file_failure failed = direct_.read(offset, parts, count); !is_refused(failed)) return failed;
-    return read_cached(offset, parts, count);
+    const auto descriptor = static_cast<int>(handle_);
+    return read_cached(is_repeated ? for_repeated_reads_.here(descriptor) : descriptor, offset, parts, count);
 }
 
 file_failure open_file::write(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
@@ -179,11 +169,11 @@ file_failure open_file::write_directly(std::uint64_t offset, const file_part *pa
     return failed ? failed : write_range(blocks_end, end, false);
 }
 
-file_failure open_file::read_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
-    return transfer_all(offset, parts, count, file_failure::end_of_file,
-                        [&](const iovec *left, int number, off_t at) noexcept {
-                            return preadv(static_cast<int>(handle_), left, number, at);
-                        });
+file_failure open_file::read_cached(int descriptor, std::uint64_t offset, const file_part *parts,
+                                    std::size_t count) const noexcept {
+    return transfer_all(
+        offset, parts, count, file_failure::end_of_file,
+        [&](const iovec *left, int number, off_t at) noexcept { return preadv(descriptor, left, number, at); });
 }
 
 file_failure open_file::write_cached(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {

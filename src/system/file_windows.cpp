@@ -94,12 +94,12 @@ std::int32_t open_file::use_direct_io(bool) noexcept { return direct_.open(handl
 
 std::int32_t open_file::flush() const noexcept { return FlushFileBuffers(to_handle(handle_)) ? 0 : last_error(); }
 
-bool open_file::is_fast(std::uint64_t, std::uint64_t) const noexcept { return true; } // not known
+bool open_file::is_slow(std::uint64_t, std::uint64_t) const noexcept { return false; } // not known
 
 bool open_file::is_missing(std::uint64_t) const noexcept { return false; }
 void open_file::expect(std::uint64_t, std::uint64_t) const noexcept {}
 
-file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count) const noexcept {
+file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count, bool) const noexcept {
     return transfer_all(offset, parts, count, file_failure::end_of_file,
                         [&](std::byte *to, DWORD size, OVERLAPPED *at, DWORD *moved) noexcept {
                             return ReadFile(to_handle(handle_), to, size, moved, at);

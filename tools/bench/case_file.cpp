@@ -263,8 +263,7 @@ void file_rows::verify(const plan &plan, const contender &one, const bench_file 
         if (ftruncate(written->descriptor, 0) != 0) fail_with_errno("ftruncate");
         one.run();
         for (std::size_t done = 0; done < plan.bytes;) { // one call reads 2 GiB at most
-            const ssize_t read =
-                pread(written->descriptor, &back_[done], plan.bytes - done, static_cast<off_t>(done));
+            const ssize_t read = pread(written->descriptor, &back_[done], plan.bytes - done, static_cast<off_t>(done));
             if (read <= 0) fail(std::string(one.name) + " has written too few bytes to a file");
             done += static_cast<std::size_t>(read);
         }
