@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "ferry/ferry_file.h"
+#include "peers.h"
 #include "progress.h"
 #include "units.h"
 #endif
@@ -94,17 +95,29 @@ struct plan {
     }
 };
 
+// Memory of a device that a loader reads or writes.
+struct device_end {
+    CUcontext context;
+    CUdeviceptr memory;
+};
+// A part that a thread of a loader moves at once, to or from all or one of the devices.
+struct unit {
+    std::size_t offset, size, place; // the place in the memory of the devices
+    std::size_t first_device, device_count;
+};
+
 // What loaders build: threads that call pread into pinned memory and start copies on streams of their own.
 class loader {
 public:
-    explicit loader(const environment &environment) : environment_(environment) {
+    loader(const environment &environment, std::vector<device_end> ends)
+        : environment_(environment), ends_(std::move(ends)) {
         for (unsigned i = 0; i < loader_threads; ++i)
             threads_.emplace_back([this, i] { work(i); });
     }
     ~loader() {
         {
             const std::lock_guard lock(mutex_);
-            ends_ = true;
+            is_over_ = true;
         }
         begun_.notify_all();
         for (std::thread &one : threads_)
@@ -112,10 +125,10 @@ public:
     }
     loader(const loader &) = delete;
 
-    // Returns when all bytes are on the device, or in the file.
-    void run(int descriptor, const std::vector<part> &units, CUdeviceptr device, bool reads) {
+    // Returns when all bytes are on the devices, or in the file.
+    void run(int descriptor, const std::vector<unit> &units, bool reads) {
         std::unique_lock lock(mutex_);
-        descriptor_ = descriptor, units_ = &units, device_ = device, reads_ = reads;
+        descriptor_ = descriptor, units_ = &units, reads_ = reads;
         at_work_ = loader_threads;
         ++round_;
         begun_.notify_all();
@@ -123,47 +136,59 @@ public:
     }
 
 private:
+    struct lane {
+        const device_end &end;
+        owned<CUstream> stream;
+    };
+
     void work(unsigned number) {
         const current_context current(environment_.cu, environment_.context.handle);
-        const owned<CUstream> stream = make_stream(environment_);
         const owned<void *> memory = allocate_pinned(environment_, chunk);
+        std::vector<lane> lanes;
+        for (const device_end &end : ends_) {
+            const current_context there(environment_.cu, end.context);
+            lanes.push_back({end, make_stream(environment_)});
+        }
         for (unsigned done = 0;;) {
             {
                 std::unique_lock lock(mutex_);
-                begun_.wait(lock, [&] { return ends_ || round_ != done; });
-                if (ends_) return;
+                begun_.wait(lock, [&] { return is_over_ || round_ != done; });
+                if (is_over_) return;
                 done = round_;
             }
-            std::size_t place = 0;
-            for (std::size_t i = 0; i < units_->size(); place += (*units_)[i++].size)
-                if (i % loader_threads == number)
-                    move((*units_)[i], place, static_cast<std::byte *>(memory.get()), stream.get());
+            for (std::size_t i = number; i < units_->size(); i += loader_threads)
+                move((*units_)[i], static_cast<std::byte *>(memory.get()), lanes);
             const std::lock_guard lock(mutex_);
             if (--at_work_ == 0) ended_.notify_one();
         }
     }
-    void move(const part &unit, std::size_t place, std::byte *memory, CUstream stream) const {
+    void move(const unit &unit, std::byte *memory, const std::vector<lane> &lanes) const {
+        const ferry::driver_table &cu = environment_.cu;
         const auto offset = static_cast<off_t>(unit.offset);
-        if (reads_) {
-            if (pread(descriptor_, memory, unit.size, offset) != static_cast<ssize_t>(unit.size))
-                fail_with_errno("pread");
-            check(environment_.cu.cuMemcpyHtoDAsync(device_ + place, memory, unit.size, stream), "cuMemcpyHtoDAsync");
-        } else {
-            check(environment_.cu.cuMemcpyDtoHAsync(memory, device_ + place, unit.size, stream), "cuMemcpyDtoHAsync");
+        if (reads_ && pread(descriptor_, memory, unit.size, offset) != static_cast<ssize_t>(unit.size))
+            fail_with_errno("pread");
+        for (std::size_t i = unit.first_device; i < unit.first_device + unit.device_count; ++i) {
+            const current_context there(cu, lanes[i].end.context);
+            const CUdeviceptr device = lanes[i].end.memory + unit.place;
+            if (reads_)
+                check(cu.cuMemcpyHtoDAsync(device, memory, unit.size, lanes[i].stream.get()), "cuMemcpyHtoDAsync");
+            else
+                check(cu.cuMemcpyDtoHAsync(memory, device, unit.size, lanes[i].stream.get()), "cuMemcpyDtoHAsync");
         }
-        check(environment_.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
+        for (std::size_t i = unit.first_device; i < unit.first_device + unit.device_count; ++i)
+            check(cu.cuStreamSynchronize(lanes[i].stream.get()), "cuStreamSynchronize");
         if (!reads_ && pwrite(descriptor_, memory, unit.size, offset) != static_cast<ssize_t>(unit.size))
             fail_with_errno("pwrite");
     }
 
     const environment &environment_;
+    const std::vector<device_end> ends_;
     std::mutex mutex_;
     std::condition_variable begun_, ended_;
     unsigned round_ = 0, at_work_ = 0;
-    bool ends_ = false;
+    bool is_over_ = false;
     int descriptor_ = -1;
-    const std::vector<part> *units_ = nullptr;
-    CUdeviceptr device_ = 0;
+    const std::vector<unit> *units_ = nullptr;
     bool reads_ = true;
     std::vector<std::thread> threads_;
 };
@@ -194,11 +219,15 @@ private:
 };
 
 // Units of at most a chunk, so that all threads of the loader have work.
-std::vector<part> units_of(const plan &plan) {
-    std::vector<part> units;
+std::vector<unit> units_of(const plan &plan, std::size_t first_device = 0, std::size_t device_count = 1) {
+    std::vector<unit> units;
+    std::size_t place = 0;
     for (const part &one : plan.parts)
-        for (std::size_t done = 0; done < one.size; done += chunk)
-            units.push_back({one.offset + done, std::min(chunk, one.size - done)});
+        for (std::size_t done = 0; done < one.size; done += chunk) {
+            const std::size_t size = std::min(chunk, one.size - done);
+            units.push_back({one.offset + done, size, place, first_device, device_count});
+            place += size;
+        }
     return units;
 }
 
@@ -212,7 +241,8 @@ class file_rows {
 public:
     file_rows(session &session, row_list &rows, std::size_t size)
         : session_(session), environment_(session.environment), rows_(rows), size_(size), data_(size), back_(size),
-          device_(allocate_device(environment_, size)), loader_(environment_) {
+          device_(allocate_device(environment_, size)),
+          loader_(environment_, {{environment_.context.handle, device_.get()}}) {
         std::mt19937_64 random(1);
         for (std::size_t i = 0; i + sizeof(std::uint64_t) <= size; i += sizeof(std::uint64_t)) {
             const std::uint64_t word = random();
@@ -223,13 +253,16 @@ public:
     void read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
               const targets &targets, bool is_cold = false);
     void write(const std::string &where, const bench_file &file, const targets &targets);
+    // The whole file to each device, or a share of the file to each.
+    void read_on_devices(const std::string &where, const bench_file &file, const peer_devices &peers, bool is_shared);
     const std::byte *data() const { return data_.data(); }
 
 private:
-    contender by_loader(const bench_file &file, const std::vector<part> &units, bool reads) {
-        return {"16 threads",
-                [this, &file, &units, reads] { loader_.run(file.descriptor, units, device_.get(), reads); }};
+    contender by_loader(const bench_file &file, const std::vector<unit> &units, bool reads) {
+        return {"16 threads", [this, &file, &units, reads] { loader_.run(file.descriptor, units, reads); }};
     }
+    owned<ferry_file *> open_by_ferry(const bench_file &file) const;
+    void verify_device(const device_end &end, std::size_t offset, std::size_t bytes, const char *who);
     // ferry's own copy of as many bytes of pageable memory: the limit for a file in the page cache.
     contender staged(std::size_t bytes) {
         return {"pageable memory", [this, bytes] {
@@ -331,16 +364,18 @@ void file_rows::read_cold(const std::string &where, const bench_file &file, cons
                 is_cold && &taken[i] == &*fastest ? targets : no_targets);
 }
 
+owned<ferry_file *> file_rows::open_by_ferry(const bench_file &file) const {
+    ferry_file *made = nullptr;
+    auto error = sized<ferry_error_info>();
+    check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, nullptr, &made, &error),
+          "ferry_file_open_descriptor", error);
+    return {made, [](ferry_file *one) { ferry_file_close(one); }};
+}
+
 void file_rows::read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
                      const targets &targets, bool is_cold) {
     session_.progress.show("file", where + ", " + what, plan.bytes);
-    const auto opened = [&] {
-        ferry_file *made = nullptr;
-        auto error = sized<ferry_error_info>();
-        check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, nullptr, &made, &error),
-              "ferry_file_open_descriptor", error);
-        return owned<ferry_file *>(made, [](ferry_file *one) { ferry_file_close(one); });
-    }();
+    const owned<ferry_file *> opened = open_by_ferry(file);
     // One descriptor for a range or rows, and otherwise pieces.
     const bool is_box = plan.parts.size() == 1 || what.find("rows") == 0;
     ferry_place from, to;
@@ -358,7 +393,7 @@ void file_rows::read(const std::string &where, const bench_file &file, const std
     ferry_piece_list list;
     ferry_piece_list_set(&list, pieces.data(), pieces.size());
     list.source_file = opened.get();
-    const std::vector<part> units = units_of(plan);
+    const std::vector<unit> units = units_of(plan);
     const contender all[] = {
         by_loader(file, units, true),
         {is_box ? "ferry_copy" : "ferry_copy_pieces",
@@ -383,17 +418,14 @@ void file_rows::write(const std::string &where, const bench_file &file, const ta
     check(environment_.cu.cuMemcpyHtoD(device_.get(), data_.data(), size_), "cuMemcpyHtoD");
     check(environment_.cu.cuCtxSynchronize(),
           "cuCtxSynchronize"); // cuMemcpyHtoD may return before the last bytes arrive
-    ferry_file *made = nullptr;
+    const owned<ferry_file *> opened = open_by_ferry(file);
     auto error = sized<ferry_error_info>();
-    check(ferry_file_open_descriptor(environment_.basic.get(), file.descriptor, nullptr, &made, &error),
-          "ferry_file_open_descriptor", error);
-    const owned<ferry_file *> opened(made, [](ferry_file *one) { ferry_file_close(one); });
     ferry_place from, to;
     ferry_copy_desc copy;
     ferry_place_file(&to, opened.get(), 0);
     ferry_place_device(&from, environment_.device, device_.get());
     ferry_copy_desc_set(&copy, &to, &from, size_, 1, 1);
-    const std::vector<part> units = units_of(whole);
+    const std::vector<unit> units = units_of(whole);
     const contender all[] = {
         by_loader(file, units, false),
         {"ferry_copy",
@@ -402,6 +434,70 @@ void file_rows::write(const std::string &where, const bench_file &file, const ta
     verify(whole, all[1], &file);
     const std::vector<samples> taken = interleave(all, effort_of(false));
     add({where, "write", "range", "warm", all[0].name}, size_, taken[0], taken[1], nullptr, targets);
+}
+
+void file_rows::verify_device(const device_end &end, std::size_t offset, std::size_t bytes, const char *who) {
+    const current_context there(environment_.cu, end.context);
+    check(environment_.cu.cuMemcpyDtoH(back_.data(), end.memory, bytes), "cuMemcpyDtoH");
+    if (std::memcmp(back_.data(), &data_[offset], bytes) != 0)
+        fail(std::string(who) + " has copied wrong bytes of a file to a device");
+}
+
+void file_rows::read_on_devices(const std::string &where, const bench_file &file, const peer_devices &peers,
+                                bool is_shared) {
+    std::vector<device_end> ends = {{environment_.context.handle, device_.get()}};
+    std::vector<int> numbers = {environment_.device};
+    for (const auto &peer : peers) {
+        ends.push_back({peer->context.handle, peer->memory.get()});
+        numbers.push_back(peer->buffer.device);
+    }
+    const std::size_t count = ends.size(), each = is_shared ? size_ / count : size_;
+    const std::string what = (is_shared ? "a share for each of " : "range to each of ") + std::to_string(count);
+    session_.progress.show("file", where + ", " + what, size_);
+    const owned<ferry_file *> opened = open_by_ferry(file);
+    std::vector<unit> units;
+    std::vector<ferry_copy_desc> copies(count);
+    for (std::size_t i = 0; i < count; ++i) {
+        plan share;
+        share.add(is_shared ? i * each : 0, each);
+        if (is_shared || i == 0) {
+            const std::vector<unit> more = units_of(share, i, is_shared ? 1 : count);
+            units.insert(units.end(), more.begin(), more.end());
+        }
+        ferry_place from, to;
+        ferry_place_file(&from, opened.get(), share.parts[0].offset);
+        ferry_place_device(&to, numbers[i], ends[i].memory);
+        ferry_copy_desc_set(&copies[i], &to, &from, each, 1, 1);
+    }
+    if (is_shared) { // so that all devices have work at the same time
+        std::vector<unit> mixed;
+        for (std::size_t i = 0; i < units.size(); ++i)
+            mixed.push_back(units[i % count * (units.size() / count) + i / count]);
+        units = std::move(mixed);
+    }
+    loader several(environment_, ends);
+    const contender both[] = {
+        {"16 threads", [&] { several.run(file.descriptor, units, true); }},
+        {"ferry_copy_batch", [&, error = sized<ferry_error_info>()]() mutable {
+             check(ferry_copy_batch(environment_.basic.get(), copies.data(), copies.size(), nullptr, &error),
+                   "ferry_copy_batch", error);
+         }}};
+    for (const contender &one : both) {
+        for (const device_end &end : ends) {
+            const current_context there(environment_.cu, end.context);
+            check(environment_.cu.cuMemsetD8(end.memory, 0, each), "cuMemsetD8");
+            check(environment_.cu.cuCtxSynchronize(), "cuCtxSynchronize");
+        }
+        one.run();
+        for (std::size_t i = 0; i < count; ++i)
+            verify_device(ends[i], is_shared ? i * each : 0, each, one.name);
+    }
+    const std::vector<samples> taken = interleave(both, effort_of(false));
+    const double at_least = count < 4 ? 0 : is_shared ? 100 : 80; // GB/s
+    const targets target =
+        at_least == 0 ? targets{.ratio = 1} : targets{.max_ns = static_cast<double>(size_) / at_least};
+    add({where, "read", what, "warm", both[0].name}, is_shared ? each * count : size_, taken[0], taken[1], nullptr,
+        target);
 }
 
 // 4 GiB, or less if there is not enough memory.
@@ -436,7 +532,8 @@ plan shard_of(std::size_t size) {
     return plan;
 }
 
-void add_folder(file_rows &rows, const std::string &where, const std::string &folder, std::size_t size, bool is_ram) {
+void add_folder(file_rows &rows, const std::string &where, const std::string &folder, std::size_t size,
+                const peer_devices &peers, bool is_ram) {
     plan range, small;
     range.add(0, size);
     small.add(0, std::min(size, MiB));
@@ -447,6 +544,9 @@ void add_folder(file_rows &rows, const std::string &where, const std::string &fo
     rows.read(where, file, "rows of 8 KiB of 64 KiB", shard_of(size), {.ratio = 1, .of_staged = 0.8});
     rows.read(where, file, "range of 1 MiB", small, {.max_ns = 130e3});
     rows.write(where, empty, {.ratio = 0.85});
+    if (!peers.empty())
+        for (const bool is_shared : {false, true})
+            rows.read_on_devices(where, file, peers, is_shared);
     if (!is_ram) rows.read(where, file, "range", range, {.ratio = 0.95}, true);
 }
 
@@ -459,7 +559,8 @@ case_result run_file(session &session) {
     case_result result = session.begin(
         {.note =
              "raw: 16 threads that call pread into pinned memory and start copies, or pwrite after copies; ferry: "
-             "ferry_copy,\nand ferry_copy_pieces for tensors; both until the bytes have arrived; of link: beside "
+             "ferry_copy,\nferry_copy_pieces for tensors, and ferry_copy_batch for several devices; both until the "
+             "bytes have arrived; of link: beside "
              "ferry's copy of as many bytes of\npageable memory; cold: fsync and posix_fadvise before each copy, and "
              "threads that only read the file,\nof which the fastest has the target; folder: " +
              folder + ", file system of type " + kind,
@@ -467,10 +568,16 @@ case_result run_file(session &session) {
          .reference_column = "pageable"});
     const std::size_t size = size_of_file(session);
     file_rows rows(session, result.rows, size);
-    add_folder(rows, "folder", folder, size, false);
+    std::optional<access_between_devices> access;
+    peer_devices peers;
+    if (session.environment.report.device_count > 1) {
+        access.emplace(session.environment);
+        peers = open_peers(session.environment, size);
+    }
+    add_folder(rows, "folder", folder, size, peers, false);
     struct statfs memory {};
     if (statfs("/dev/shm", &memory) == 0 && memory.f_bavail * static_cast<std::uint64_t>(memory.f_bsize) > 3 * size)
-        add_folder(rows, "/dev/shm", "/dev/shm", size, true);
+        add_folder(rows, "/dev/shm", "/dev/shm", size, peers, true);
     return result;
 }
 #endif
