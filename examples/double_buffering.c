@@ -1,5 +1,6 @@
 /* Double buffering: chunk n + 1 is uploaded while chunk n is downloaded, on two streams that events synchronise. */
 #include <ferry/ferry.h>
+#include <ferry/ferry_event.h>
 #include <ferry/ferry_memory.h>
 
 #include <stdio.h>

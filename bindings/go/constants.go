@@ -476,16 +476,6 @@ const (
 	StreamNonBlocking StreamFlags = 1 // not ordered with the legacy default stream (CU_STREAM_NON_BLOCKING)
 )
 
-// EventFlags is any combination of the constants FERRY_EVENT_*.
-type EventFlags uint32
-
-// FERRY_EVENT_*
-const (
-	EventBlockingSync  EventFlags = 1 // ferry_event_synchronize sleeps instead of spinning
-	EventDisableTiming EventFlags = 2 // cheaper; ferry_event_elapsed_time does not take it
-	EventInterprocess  EventFlags = 4 // for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well
-)
-
 // MemoryKind is one of the constants FERRY_MEMORY_*.
 type MemoryKind int32
 
@@ -519,6 +509,16 @@ const (
 	ProbeNotRun Probe = 0
 	ProbePassed Probe = 1
 	ProbeFailed Probe = 2 // the driver reports access, but bytes do not arrive: the pair counts as having none
+)
+
+// EventFlags is any combination of the constants FERRY_EVENT_*.
+type EventFlags uint32
+
+// FERRY_EVENT_*
+const (
+	EventBlockingSync  EventFlags = 1 // ferry_event_synchronize sleeps instead of spinning
+	EventDisableTiming EventFlags = 2 // cheaper; ferry_event_elapsed_time does not take it
+	EventInterprocess  EventFlags = 4 // for ferry_ipc_export_event; needs FERRY_EVENT_DISABLE_TIMING as well
 )
 
 // HostFlags is any combination of the constants FERRY_HOST_*.

@@ -82,12 +82,12 @@ static inline int32_t go_ferry_stream_notify(ferry_instance *instance, uintptr_t
     return ferry_stream_notify(instance, (struct CUstream_st *)stream, done, user, error);
 }
 
-static inline int32_t go_ferry_stream_wait_event(ferry_instance *instance, uintptr_t stream, struct CUevent_st *event, ferry_error_info *error) {
-    return ferry_stream_wait_event(instance, (struct CUstream_st *)stream, event, error);
-}
-
 static inline int32_t go_ferry_event_record(ferry_instance *instance, struct CUevent_st *event, uintptr_t stream, ferry_error_info *error) {
     return ferry_event_record(instance, event, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_stream_wait_event(ferry_instance *instance, uintptr_t stream, struct CUevent_st *event, ferry_error_info *error) {
+    return ferry_stream_wait_event(instance, (struct CUstream_st *)stream, event, error);
 }
 
 static inline int32_t go_ferry_device_free_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {

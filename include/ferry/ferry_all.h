@@ -6,6 +6,7 @@
 
 #include "ferry.h"
 #include "ferry_devices.h"
+#include "ferry_event.h"
 #include "ferry_external.h"
 #include "ferry_file.h"
 #include "ferry_graph.h"

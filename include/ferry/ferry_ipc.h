@@ -6,6 +6,7 @@
 #ifndef FERRY_FERRY_IPC_H
 #define FERRY_FERRY_IPC_H
 
+#include "ferry_event.h"
 #include "ferry_memory.h"
 
 #ifdef __cplusplus

@@ -1,5 +1,6 @@
 // The C functions for streams and events.
 #include "driver/result.h"
+#include "ferry/ferry_event.h"
 #include "submit/note_error.h"
 #include "submit/notification.h"
 

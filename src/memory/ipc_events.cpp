@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "ferry/ferry_event.h"
 #include "memory/ipc_handle.h"
 
 namespace ferry {

@@ -215,7 +215,7 @@ INCOMPLETE = [
     ("ferry.h", "0: 256 GiB */", "0 means 256 GiB */", "instead of \"0 means"),
     ("ferry.h", "nowhere else. Threads: caller; must not call ferry.", "nowhere else.", "ferry_options.log: the comment lacks"),
     ("ferry.h", "stay valid until `deallocate`.", "", "how long must the result stay valid"),
-    ("ferry.h", "/* Flags of ferry_event_create. */\n", "", "FERRY_EVENT: there is no comment"),
+    ("ferry_event.h", "/* Flags of ferry_event_create. */\n", "", "FERRY_EVENT: there is no comment"),
     ("ferry.h", "0 is success, -1 to -999", "0 is success, -1 and below", "which statuses are errors"),
 ]
 for name, old, new, complaint in INCOMPLETE:

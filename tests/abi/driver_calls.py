@@ -28,7 +28,7 @@ WRONG = [
     ("an entry has no calls", r"^(ferry_event_query): .*\n", r"\1:\n", "no entry"),
     ("an entry is twice", r"^ferry_event_query: .*\n", r"\g<0>\g<0>", "second"),
     ("a function does not exist", r"^(ferry_version: .*\n)", r"\1ferry_gone: none.\n", "has ferry_gone"),
-    ("two entries are out of order", r"^(ferry_event_record: .*\n)(ferry_event_synchronize: .*\n)", r"\2\1", "order"),
+    ("two entries are out of order", r"^(ferry_event_synchronize: .*\n)(ferry_event_query: .*\n)", r"\2\1", "order"),
     ("a driver function does not exist", r"\bcuEventQuery\b", "cuEventQuerry", "cuEventQuerry"),
     ("a reference leads nowhere", r"\bas ferry_copy\b", "as ferry_coppy", "ferry_coppy"),
     ("nothing is stated", r"^(ferry_event_query): .*\n", r"\1: some calls.\n", "neither"),
