@@ -1520,6 +1520,36 @@ TEST_F(files, resident_memory_does_not_grow_with_the_file) {
     }
 }
 
+TEST_F(files, large_writes_reserve_their_space_and_leave_the_size) {
+    const temporary_file file(bytes(0));
+    file_owner opened = open_as(file, FERRY_FILE_DIRECT_AUTO);
+    const std::uint64_t size = 8 << 20, cut = 1 << 20;
+    const int descriptor = ::open(file.path().c_str(), O_WRONLY);
+    const bool can_reserve = fallocate(descriptor, FALLOC_FL_KEEP_SIZE, 0, 1) == 0;
+    close(descriptor);
+    if (!can_reserve) GTEST_SKIP() << "the file system reserves no space";
+    const device_memory memory(size);
+    const auto allocated = [&] {
+        struct stat found {};
+        EXPECT_EQ(stat(file.path().c_str(), &found), 0);
+        return static_cast<std::uint64_t>(found.st_blocks) * 512;
+    };
+    replaced.failure = EIO; // the first write: later ones are skipped
+    replaced.is_short = false;
+    replaced.left = 1;
+    ferry_copy_desc copy = {in_file(opened, 0), on_device(memory), size, 1, 1, {}};
+    EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr, nullptr), FERRY_ERROR_FILE);
+    EXPECT_GE(allocated(), size);
+    EXPECT_LE(std::filesystem::file_size(file.path()), size);
+    file.resize(0);
+    copy.width = cut; // small writes, and writes with gaps, need no more than their bytes
+    EXPECT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
+    copy = {in_file(opened, cut), on_device(memory), 100, 800, 1, {}};
+    copy.destination.row_pitch = 10'000;
+    EXPECT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
+    EXPECT_LT(allocated(), size);
+}
+
 // The number of descriptors of a file that this process has.
 std::size_t descriptors_of(const temporary_file &file) {
     const auto is_of_file = [&](const auto &one) {

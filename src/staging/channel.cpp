@@ -138,6 +138,8 @@ void transfer(staging_launch &launch, const staged_chunk &chunk, std::byte *slot
     const staging &cut = *launch.work.cut;
     const staged_progress &progress = *launch.work.progress;
     const auto has_failed = [&]() noexcept { return progress.has_failed.load(std::memory_order_relaxed); };
+    if (cut.box().writes_file && !launch.shared.is_space_reserved.exchange(true, std::memory_order_relaxed))
+        reserve_space(cut);
     if (!has_failed())
         note_failure(launch, progress.is_cancelled.load(std::memory_order_relaxed)
                                  ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}

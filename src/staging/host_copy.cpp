@@ -200,6 +200,13 @@ file_failure transfer_parts(const staging &cut, const staged_chunk &chunk, std::
 
 } // namespace
 
+void reserve_space(const staging &cut) noexcept {
+    const gpu::box_end &file = cut.box().host;
+    const std::uint64_t rows = cut.box().height * cut.box().depth, bytes = cut.box().width * rows;
+    const bool has_gaps = cut.offset(file, rows - 1) + cut.box().width != bytes; // which would take space too
+    if (!has_gaps) cut.box().file->file.reserve(file.address, bytes);
+}
+
 std::uint64_t file_offset(const staging &cut, const staged_chunk &chunk) noexcept {
     const staged_list *const list = cut.list();
     const gpu::box_end &file = cut.box().host;

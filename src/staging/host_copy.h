@@ -17,6 +17,8 @@ void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept;
 // Faults in all pages of the destination in one request if they appear never to have been touched.
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept;
 
+// Must be called before a file is written.
+void reserve_space(const staging &cut) noexcept;
 // Returns the offset of the chunk's first byte in the file.
 std::uint64_t file_offset(const staging &cut, const staged_chunk &chunk) noexcept;
 // Fills or empties the slot of a copy with a file, or reads or writes the program's memory if `slot` is null. After a

@@ -116,6 +116,7 @@ struct launch_counters {
     alignas(64) std::atomic<std::uint64_t> next_chunk = 0;
     std::atomic<std::uint64_t> chunks_left = 0, bytes_done = 0; // bytes_done: bytes that have arrived
     std::atomic<std::uint64_t> writes_left = 0;                 // to a file: chunks that are not written
+    std::atomic<bool> is_space_reserved = false;                // for all bytes that are written to a file
     std::atomic<std::uint64_t> thread_delay_ns = 0;             // the longest delay of a worker on one chunk
     std::atomic<std::uint64_t> copies_enqueued = 0;             // copies that workers may serve
     std::atomic<bool> is_cut_short = false; // not all copies could be enqueued. Written with the mutex locked
@@ -163,6 +164,7 @@ struct staging_launch {
         shared.next_chunk = work.first_chunk;
         shared.chunks_left = shared.writes_left = work.end_chunk - work.first_chunk;
         shared.bytes_done = 0;
+        shared.is_space_reserved = false;
         shared.thread_delay_ns = 0;
     }
     bool has_chunks() const noexcept { return shared.next_chunk.load(std::memory_order_relaxed) < work.end_chunk; }

@@ -69,6 +69,8 @@ public:
     // Whether a read would wait for the disk, judged by a sample of the bytes. False if the file system does not tell, as
     // on servers, where only more threads make reads faster.
     bool is_slow(std::uint64_t offset, std::uint64_t size) const noexcept;
+    // Lets the file system reserve space for bytes that are about to be written. The size of the file does not change.
+    void reserve(std::uint64_t offset, std::uint64_t size) const noexcept;
     // Must be called after the last write of a copy. Returns the system's error number; 0: success.
     std::int32_t end_writes() const noexcept { return access_.is_durable ? flush() : 0; }
 

@@ -98,6 +98,7 @@ bool open_file::is_slow(std::uint64_t, std::uint64_t) const noexcept { return fa
 
 bool open_file::is_missing(std::uint64_t) const noexcept { return false; }
 void open_file::expect(std::uint64_t, std::uint64_t) const noexcept {}
+void open_file::reserve(std::uint64_t, std::uint64_t) const noexcept {}
 
 file_failure open_file::read(std::uint64_t offset, const file_part *parts, std::size_t count, bool) const noexcept {
     return transfer_all(offset, parts, count, file_failure::end_of_file,
