@@ -1493,6 +1493,39 @@ TEST_F(files, the_system_learns_of_all_bytes_that_are_not_cached) {
     }
 }
 
+TEST_F(files, the_system_reads_ahead_while_a_copy_waits_for_its_stream) {
+    const bytes contents = random_bytes(3'000'000, 30);
+    const temporary_file file(contents);
+    const device_memory memory(contents.size());
+    const file_owner opened = open(file);
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0, nullptr));
+    const auto hints_before = [&](int answer, std::uint64_t pitch) {
+        ferry_ticket *ticket = nullptr;
+        const std::uint64_t width = 1'000'000, rows = 2;
+        const ferry_copy_desc copy = {on_device(memory), in_file(opened, 9, pitch), width, rows, 1, {}};
+        replaced.hints = replaced.calls = 0;
+        replaced.refusal = answer;
+        replaced.refused_call = answer ? SYS_preadv2 : -1;
+        gate before(stream);
+        EXPECT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, &ticket, nullptr));
+        const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(answer == EAGAIN ? 20'000 : 50);
+        while (replaced.hints == 0 && std::chrono::steady_clock::now() < until)
+            std::this_thread::yield();
+        const int hints = replaced.hints;
+        EXPECT_EQ(replaced.calls, 0) << "nothing is read yet";
+        replaced.refused_call = -1;
+        replaced.refusal = EPERM;
+        before.open();
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        return hints;
+    };
+    EXPECT_EQ(hints_before(EAGAIN, 1'000'000), 1);
+    EXPECT_EQ(read_back(memory, 2'000'000), bytes(&contents[9], &contents[2'000'009]));
+    EXPECT_EQ(hints_before(0, 1'000'000), 0) << "the bytes are cached";
+    EXPECT_EQ(hints_before(EPERM, 1'500'000), 0);
+}
+
 // Bytes of the process in memory that belong to no file.
 std::uint64_t resident_bytes() {
     std::ifstream status("/proc/self/status");

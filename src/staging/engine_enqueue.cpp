@@ -187,6 +187,7 @@ void staging_engine::set_work(staging_launch &launch, const launch_work &of_all,
     launch.work.end_chunk = end;
     launch.work.file = cut.box().file;
     if (launch.work.file) retain(*launch.work.file);
+    launch.work.may_read_ahead = launch.work.file && !cut.list() && !cut.box().writes_file && !has_gaps_in_file(cut);
     launch.work.blocks = static_cast<std::uint32_t>(std::min<std::uint64_t>(of_all.blocks, end - first));
     launch.work.own_blocks = std::min(of_all.own_blocks, launch.work.blocks);
     const std::uint64_t each = divide_up(end - first, launch.work.blocks); // no block has many while others have none

@@ -200,11 +200,14 @@ file_failure transfer_parts(const staging &cut, const staged_chunk &chunk, std::
 
 } // namespace
 
+bool has_gaps_in_file(const staging &cut) noexcept {
+    const std::uint64_t rows = cut.box().height * cut.box().depth;
+    return cut.offset(cut.box().host, rows - 1) != cut.box().width * (rows - 1);
+}
+
 void reserve_space(const staging &cut) noexcept {
-    const gpu::box_end &file = cut.box().host;
-    const std::uint64_t rows = cut.box().height * cut.box().depth, bytes = cut.box().width * rows;
-    const bool has_gaps = cut.offset(file, rows - 1) + cut.box().width != bytes; // which would take space too
-    if (!has_gaps) cut.box().file->file.reserve(file.address, bytes);
+    const staged_box &box = cut.box();
+    if (!has_gaps_in_file(cut)) box.file->file.reserve(box.host.address, box.width * box.height * box.depth);
 }
 
 std::uint64_t file_offset(const staging &cut, const staged_chunk &chunk) noexcept {

@@ -17,6 +17,8 @@ void touch_destination(const staging &cut, const staged_chunk &chunk) noexcept;
 // Faults in all pages of the destination in one request if they appear never to have been touched.
 void empty_slot(const staging &cut, const staged_chunk &chunk, const std::byte *slot, bool streams) noexcept;
 
+// For a box of a file.
+bool has_gaps_in_file(const staging &cut) noexcept;
 // Must be called before a file is written.
 void reserve_space(const staging &cut) noexcept;
 // Returns the offset of the chunk's first byte in the file.

@@ -83,6 +83,7 @@ struct launch_work {
     int home = any_node;              // home node of the device's servers
     bool caller_helps = false;        // until the copy is complete
     bool is_first_on_stream = false;  // no earlier work is on the stream, so the kernel may run immediately
+    bool may_read_ahead = false;      // a contiguous range of a file, which no server has announced to the system
     // Copy-engine copies on the stream replace the kernel: copy n, from 0, is performed as block n % blocks. Each block
     // has one slot, which it keeps.
     bool by_copies = false;

@@ -153,6 +153,7 @@ void staging_scheduler::expect_one(staging_launch &launch, std::uint64_t now) no
     if (launch.is_captured) pending_ += 1;
     ++launch.runs_expected;
     ++announced_;
+    are_files_expected_ |= launch.work.may_read_ahead;
     launch.announced_ns = now;
     if (ahead() == 0) looked_ns_ = now; // no check was needed before
     if (launch.state == launch_state::taken || launch.state == launch_state::launched)

@@ -216,6 +216,7 @@ private:
     task find_task(std::uint64_t now, const staged_progress *one, int home) noexcept;
     void serve_channel(const task &found, int home, search &mine, condition is_over) const noexcept;
     void complete(const task &done) noexcept;
+    bool read_ahead(int home, lock &held) noexcept;
     void work_on(const task &found, bool is_server, int home, search &mine, lock &held, condition is_over) noexcept;
     std::uint64_t time_without_work(search &mine, std::uint64_t now) const noexcept;
     std::uint64_t patience() const noexcept;
@@ -228,6 +229,7 @@ private:
     copies_in_flight pending_, captured_;
     std::uint64_t retains_ = 0;
     ferry_file *unused_files_ = nullptr; // to be closed without the mutex
+    bool are_files_expected_ = false;    // since they were last looked for
     std::uint64_t announced_ = 0;        // total number of announced runs
     std::uint64_t looked_ns_ = 0;        // when a worker last checked for started blocks
     std::uint64_t unlooked_ns_ = 0;      // longest time without a check, with expected launches and no busy server

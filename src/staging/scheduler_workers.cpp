@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "staging/host_copy.h"
 #include "staging/scheduler.h"
 #include "staging/spin.h"
 #include "system/pages.h"
@@ -190,6 +191,31 @@ void staging_scheduler::work_on(const task &found, bool is_server, int home, sea
     mine.since_ns = 0;
 }
 
+// Lets the system read the beginning of a file whose copy waits for earlier work on its stream, unless the file is cached.
+// Returns whether there was such a copy. The server holds no slot meanwhile.
+bool staging_scheduler::read_ahead(int home, lock &held) noexcept {
+    constexpr std::uint64_t most = std::uint64_t{64} << 20; // the copy may wait long, and memory is for others too
+    if (!are_files_expected_) return false;
+    staging_launch *found = nullptr;
+    launches_.for_each({launch_state::expected}, [&](staging_launch &launch) noexcept {
+        if (!found && launch.work.may_read_ahead) found = &launch;
+    });
+    are_files_expected_ = found;
+    if (!found) return false;
+    found->work.may_read_ahead = false;
+    ferry_file &file = *found->work.file;
+    retain(file);
+    const std::uint64_t offset = file_offset(*found->work.cut, found->work.cut->chunk(found->work.first_chunk));
+    const std::uint64_t size = std::min(found->work.bytes(), most);
+    servers_.change(server_state::awake, server_state::busy, home);
+    servers_.unlock(held);
+    if (file.file.is_slow(offset, size)) file.file.expect(offset, size);
+    release(file);
+    lock_patiently(held);
+    servers_.change(server_state::busy, server_state::awake, home);
+    return true;
+}
+
 // ---- Without work
 
 // Returns how long the worker has found no work since it last worked or a run was announced.
@@ -263,6 +289,8 @@ void staging_scheduler::serve_until(server as, int home, condition is_over) noex
         const std::uint64_t now = clock_ns();
         if (const task found = find_task(now, nullptr, home); found.launch) {
             work_on(found, true, home, mine, held, is_over);
+        } else if (read_ahead(home, held)) {
+            mine.since_ns = 0;
         } else if (time_without_work(mine, now) < patience() && (as != server::visitor || has_work())) {
             servers_.change(server_state::awake, server_state::idle, home);
             watch(mine, now, held, is_over);
