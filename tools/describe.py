@@ -442,6 +442,9 @@ def describe_function(function, comment, of_comment, defaults, versioned, known,
     result["blocking_text"] = result["blocking"]
     result["blocking"] = blocking_class(result["blocking_text"])
     result["may_block"] = result["blocking"] != "none"
+    # Calls that enqueue: the flag FERRY_COPY_NO_WAIT excludes all other waits.
+    if {"options", "ticket"} <= {one.name for one in function.variables}:
+        result["blocking_with_no_wait"] = "driver_lock"
     return result
 
 

@@ -276,6 +276,9 @@ for function in description["functions"]:
     check(function["blocking"] in BLOCKING, f"{function['name']}: the label Blocking begins with no class:",
           function["blocking_text"])
     check(function["may_block"] == (function["blocking"] != "none"), function["name"], "may block or not")
+without_waits = {function["name"] for function in description["functions"] if "blocking_with_no_wait" in function}
+check(without_waits == {"ferry_copy_async", "ferry_copy_bytes_async", "ferry_copy_batch_async", "ferry_copy_pieces_async",
+                        "ferry_prepared_launch", "ferry_fill_async"}, "calls that enqueue:", sorted(without_waits))
 for text_of_label in re.findall(r"^ \* Blocking: +(.*)", settings.read_text(encoding="utf-8"), flags=re.M):
     check(blocking_class(text_of_label), f"{settings.name}: the label Blocking begins with no class:", text_of_label)
 
