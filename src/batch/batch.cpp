@@ -147,7 +147,7 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     if (is_captured || site.no_wait) return {}; // a broadcast may create lanes
     // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not support that.
     const bool may_wait_alone = site.is_waited_for && instance.report.uses_program_threads;
-    return request.broadcasts.find(instance, input, request.context_device, !may_wait_alone);
+    return request.broadcasts.find(instance, input, request, !may_wait_alone);
 }
 
 // Runs a planned batch at the site.

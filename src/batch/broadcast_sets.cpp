@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <functional>
 
+#include "batch/request.h"
 #include "memory/address.h"
 #include "submit/instance.h"
 
@@ -20,6 +21,15 @@ bool is_read_of_file(const ferry_copy_desc &copy) noexcept {
            copy.height <= 1 && copy.depth <= 1 && !has_origin(copy.source) && !has_origin(copy.destination);
 }
 
+// Whether the batch is large enough for a broadcast, which has two copies, or one copy of a file. Contiguous copies of
+// memory are in the pieces.
+bool may_contain_any(const checked_batch &batch) noexcept {
+    std::uint64_t bytes = 0;
+    for (int group = 0; group < piece_groups; ++group)
+        bytes += batch.pieces.facts(group).bytes;
+    return batch.has_files || bytes >= 2 * min_broadcast;
+}
+
 // Looks up memory. `is_one`: all of the memory is of one kind and in one allocation or registration, which its chunks
 // require.
 error look_up_one(const ferry_instance &instance, std::uint64_t address, std::uint64_t size, address_facts &facts,
@@ -33,20 +43,20 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 
 } // namespace
 
-bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input) noexcept {
+bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input, bool has_files) noexcept {
     const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source, std::uint64_t size,
                          ferry_file *file = nullptr) noexcept {
-        return (size < min_broadcast && !file) || members_.append({source, size, destination, index, -1, file});
+        return members_.append({source, size, destination, index, -1, file});
     };
     for (std::uint64_t i = 0; i < input.count; ++i) {
         bool has_room = true;
         if (!input.copies) {
             const ferry_piece piece = input.pieces[i];
-            has_room = add(i, piece.destination, piece.source, piece.size);
+            has_room = piece.size < min_broadcast || add(i, piece.destination, piece.source, piece.size);
         } else if (const ferry_copy_desc &copy = input.copies[i];
                    copy.width >= min_broadcast && is_contiguous_copy(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
-        } else if (is_read_of_file(copy)) {
+        } else if (has_files && is_read_of_file(copy)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width, copy.source.file);
         }
         if (!has_room) return false;
@@ -54,13 +64,13 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
     return true;
 }
 
-error broadcast_sets::find(ferry_instance &instance, const batch_input &input, int context_device,
+error broadcast_sets::find(ferry_instance &instance, const batch_input &input, const checked_batch &batch,
                            bool of_pageable) noexcept {
     const copy_preferences &wanted = input.options.preferences;
     if (instance.limits.device_count < 2 || !instance.lanes.may_serve() || wanted.forced != route_kind::none ||
-        wanted.is_source_read() || wanted.is_urgent)
+        wanted.is_source_read() || wanted.is_urgent || !may_contain_any(batch))
         return {};
-    if (!find_large(instance, input)) return clear(), ok;
+    if (!find_large(instance, input, batch.has_files)) return clear(), ok;
     const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
         if (one.file != other.file) return std::less<>()(one.file, other.file);
         if (one.source != other.source) return one.source < other.source;
@@ -95,7 +105,7 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, i
         for (std::size_t i = first; i < end; ++i)
             if (members_[i].device >= 0 && (kept == begun || members_[kept - 1].device != members_[i].device))
                 members_[kept++] = members_[i];
-        const bool leaves_device = kept != begun && of.file && members_[begun].device != context_device;
+        const bool leaves_device = kept != begun && of.file && members_[begun].device != batch.context_device;
         if (kept - begun < 2 && !leaves_device)
             kept = begun;
         else if (!sets_.append({begun, kept - begun}))

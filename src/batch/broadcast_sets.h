@@ -9,6 +9,8 @@
 
 namespace ferry {
 
+struct checked_batch; // batch/request.h
+
 // A contiguous copy of the batch.
 struct broadcast_member {
     std::uint64_t source, size, destination;
@@ -25,7 +27,8 @@ public:
           taken_(memory), place_(memory) {}
 
     // Finds the broadcasts of a validated batch, or none if memory runs out. The context of the batch must be current.
-    error find(ferry_instance &instance, const batch_input &input, int context_device, bool of_pageable) noexcept;
+    error find(ferry_instance &instance, const batch_input &input, const checked_batch &batch,
+               bool of_pageable) noexcept;
     void clear() noexcept;
     bool empty() const noexcept { return sets_.size() == 0; }
 
@@ -50,7 +53,7 @@ private:
     struct range {
         std::size_t first, count;
     };
-    bool find_large(ferry_instance &instance, const batch_input &input) noexcept;
+    bool find_large(ferry_instance &instance, const batch_input &input, bool has_files) noexcept;
     bool keep_rest(const batch_input &input) noexcept;
 
     growing<broadcast_member> members_; // of the sets, one after another

@@ -60,18 +60,22 @@ template <class Action> error step_walker::for_each_copy(const batch_step &step,
 error step_walker::check(shape &refused) noexcept {
     const bool is_captured = of_.site.is_captured, no_wait = of_.site.no_wait && !is_captured;
     const bool may_be_refused = is_captured || no_wait || of_.request.preferences.may_be_refused();
-    const bool are_many = has_several_copies();
+    if (!may_be_refused && !of_.request.has_files) return {};
     // Copies of pageable memory that are not staged together may use up what the copies after them need.
-    const bool is_prepared = of_.instance.is_staging_ready[of_.request.context_device];
-    const error refused_together = refuse_route(is_prepared ? obstacle::waits : obstacle::not_prepared);
+    const bool are_many = has_several_copies();
+    const auto check_together = [&](const shape &shape) noexcept -> error {
+        if (!no_wait || !are_many || !is_pageable(shape)) return {};
+        const bool is_prepared = of_.instance.is_staging_ready[of_.request.context_device];
+        return refuse_route(is_prepared ? obstacle::waits : obstacle::not_prepared);
+    };
     const auto check_one = [&](const single_call &one) noexcept {
-        error failed = no_wait && are_many && is_pageable(one.shape) ? refused_together : ok;
+        error failed = check_together(one.shape);
         if (!failed) failed = singles_.check(one);
         if (failed) refused = one.shape;
         return failed;
     };
     const auto check_own = [&](const batch_box &box) noexcept {
-        error failed = no_wait && are_many && is_pageable(box.shape) ? refused_together : ok;
+        error failed = check_together(box.shape);
         if (box.plan.refused != obstacle::none) failed = refuse_route(box.plan.refused);
         if (!failed) failed = singles_.check_own(box);
         if (failed) refused = box.shape;
