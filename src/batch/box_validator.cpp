@@ -146,8 +146,7 @@ error box_validator::resolve(const ferry_place &place, const shape_end &end, hos
     resolved.kind = range.kind;
     resolved.device = range.device;
     is_for_batches &= range.is_reached;
-    if (instance_.full_checks)
-        if (error failed = refuse_freed(instance_, place.address, range.first)) return failed;
+    if (instance_.full_checks && is_freed(instance_, range.first)) return refuse_freed(place.address, FERRY_SIDE_NONE);
     if (range.holds(end.span.first, bytes))
         return instance_.full_checks ? check_statement(place, range.kind, range.device) : ok;
     is_for_batches = false;

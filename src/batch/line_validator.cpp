@@ -71,7 +71,7 @@ error line_validator::check_beginning(const line_end &end, const known_range &ra
         const bool is_nothing = end.place.kind == FERRY_KIND_DEVICE && range.kind == memory_kind::pageable;
         return is_nothing ? refuse_value(FERRY_ERROR_ADDRESS, end.side, FERRY_FIELD_ADDRESS, end.place.address) : ok;
     }
-    if (error failed = refuse_freed(instance_, end.place.address, range.first)) return on_side(failed, end.side);
+    if (is_freed(instance_, range.first)) return refuse_freed(end.place.address, end.side);
     if (range.holds(end.place.address, size))
         return on_side(check_statement(end.place, range.kind, range.device), end.side);
     const address_span span = {end.place.address, end.place.address + (size - 1)};

@@ -40,8 +40,9 @@ deferred_frees::kept *deferred_frees::find(std::uint64_t name) noexcept {
     return one;
 }
 
-bool deferred_frees::holds(std::uint64_t name) noexcept {
+bool deferred_frees::is_kept(std::uint64_t name) noexcept {
     const lock held(mutex_);
+    if (deferred_.is_empty()) may_hold_any_ = false;
     return find(name) != nullptr;
 }
 
@@ -117,6 +118,7 @@ error deferred_frees::defer(const kept &given, CUstream stream) noexcept {
     if (error failed = record(named, name_context(cu_, choice.wanted), stream, made)) return failed;
     const lock held(mutex_);
     deferred_.push_back(*made);
+    may_hold_any_ = true;
     return {};
 }
 
@@ -442,6 +444,7 @@ error deferred_frees::trim_alone(int first, int end, std::uint64_t keep, std::ui
         if (failed) {
             if (!first_failed) first_failed = failed;
             deferred_.push_front(*one);
+            may_hold_any_ = true;
             continue;
         }
         if (freed) ++*freed;

@@ -6,6 +6,7 @@
 // No driver call runs with the mutex locked: a destroy may wait for work that needs a thread which is in defer().
 #pragma once
 
+#include <atomic>
 #include <condition_variable>
 #include <mutex>
 
@@ -59,7 +60,9 @@ public:
     // are dropped.
     void forget_parts(CUexternalMemory of) noexcept;
     bool holds(const void *handle) noexcept { return holds(name_of(handle)); }
-    bool holds(std::uint64_t name) noexcept;
+    bool holds(std::uint64_t name) noexcept { return may_hold_any() && is_kept(name); }
+    // False while nothing is kept. Full checks call this for each copy.
+    bool may_hold_any() const noexcept { return may_hold_any_.load(std::memory_order_relaxed); }
 
     // Takes a kept array or mipmapped array with this description whose stream has completed; false if not found.
     template <class Array> bool take(const made_array &as, Array &array) noexcept {
@@ -130,6 +133,7 @@ private:
     error defer(const kept &given, CUstream stream) noexcept;
     error record(const kept &given, const context_name &on, CUstream stream, kept *&made) noexcept;
     kept *find(std::uint64_t name) noexcept;
+    [[gnu::cold]] bool is_kept(std::uint64_t name) noexcept;
     kept *take_spare(const context_name &context) noexcept;
     void keep_spare(kept &done) noexcept;
     void drop(kept &gone) noexcept;
@@ -158,8 +162,9 @@ private:
     std::mutex mutex_;
     std::condition_variable ended_; // of a trim
     bool is_trimming_ = false;
-    chain<kept> deferred_; // in the order of the frees
-    chain<kept> spare_;    // records whose event can be reused
+    chain<kept> deferred_;                   // in the order of the frees
+    std::atomic<bool> may_hold_any_ = false; // changes with the mutex locked
+    chain<kept> spare_;                      // records whose event can be reused
 };
 
 } // namespace ferry

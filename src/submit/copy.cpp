@@ -15,11 +15,10 @@ error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy
     return on_side(look_up(copy.destination, ends.destination), FERRY_SIDE_DESTINATION);
 }
 
-error look_up_checked(ferry_instance &instance, const ferry_place &place, const row_layout &rows, host_use use,
-                      const address_span &span, const resolve_options &options, resolved_place &resolved) noexcept {
-    if (error failed = resolve_checked(instance.cu, place, rows, use, span, instance.mappings, options, resolved))
-        return failed;
-    return resolved.facts ? refuse_freed(instance, place.address, resolved.facts->range_start) : ok;
+error check_freed(ferry_instance &instance, const ferry_copy_desc &copy, const resolved_ends &ends) noexcept {
+    if (is_freed(instance, ends.source)) return refuse_freed(copy.source.address, FERRY_SIDE_SOURCE);
+    if (is_freed(instance, ends.destination)) return refuse_freed(copy.destination.address, FERRY_SIDE_DESTINATION);
+    return {};
 }
 
 error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,

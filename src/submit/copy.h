@@ -25,10 +25,16 @@ struct prepared_copy {
 [[gnu::noinline]] error look_up_arrays(const ferry_instance &instance, const ferry_copy_desc &copy,
                                        resolved_ends &ends) noexcept;
 
-// Same as resolve_checked. Also refuses memory whose deferred free is pending.
-[[gnu::cold, gnu::noinline]] error look_up_checked(ferry_instance &instance, const ferry_place &place,
-                                                   const row_layout &rows, host_use use, const address_span &span,
-                                                   const resolve_options &options, resolved_place &resolved) noexcept;
+// Refuses memory whose deferred free is pending.
+[[gnu::cold, gnu::noinline]] error check_freed(ferry_instance &instance, const ferry_copy_desc &copy,
+                                               const resolved_ends &ends) noexcept;
+
+enum class purpose {
+    run,
+    explain,
+    become_node,
+    check, // with full checks, nothing else
+};
 
 // Looks up the memory at both ends. The kind of host memory determines how the driver's call must be ordered and waited
 // for, and whether the copy is staged. It may stay unknown only for the destination of an asynchronous copy from device
@@ -36,8 +42,9 @@ struct prepared_copy {
 // may serve (`query_everything`), the single query of an end returns everything that they need.
 [[gnu::always_inline]] inline error look_up_ends(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, const copy_preferences &wanted,
-                                                 CUstream stream, bool query_everything, bool full_checks,
+                                                 CUstream stream, bool query_everything, purpose why,
                                                  resolved_ends &ends) noexcept {
+    const auto checks_fully = [&]() noexcept { return why == purpose::check || instance.full_checks; };
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, wanted) ||
                                   !is_source_on_device || wanted.written || wanted.no_wait;
@@ -49,15 +56,17 @@ struct prepared_copy {
                                          .need_reach = true, // for graphs, wherever the driver is queried
                                          .query_everything = query_everything,
                                          .stream = stream};
-        if (!full_checks) return resolve_place(instance.cu, place, end.span, options, resolved);
-        return look_up_checked(instance, place, rows_of(end, {shape.width, shape.height, shape.depth}), use, end.span,
-                               options, resolved);
+        if (!checks_fully()) return resolve_place(instance.cu, place, end.span, options, resolved);
+        return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
+                               end.span, instance.mappings, options, resolved);
     };
     if (error failed = look_up(copy.source, shape.source, host_use::read, true, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
     if (error failed =
             look_up(copy.destination, shape.destination, host_use::write, need_destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
+    if (checks_fully() && instance.deferred.may_hold_any())
+        if (error failed = check_freed(instance, copy, ends)) return failed;
     return shape.source.array || shape.destination.array ? look_up_arrays(instance, copy, ends) : ok;
 }
 
@@ -65,13 +74,6 @@ struct prepared_copy {
 inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
     return place.facts && place.facts->kind == memory_kind::pageable;
 }
-
-enum class purpose {
-    run,
-    explain,
-    become_node,
-    check, // with full checks, nothing else
-};
 
 // Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
 template <class Submit>
@@ -100,8 +102,7 @@ template <class Submit>
     call.preferences = wanted;
     const bool may_take_kernels = !shape.is_line() || call.preferences.any();
     if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
-                                    may_take_kernels || why == purpose::explain,
-                                    instance.full_checks || why == purpose::check, prepared.ends))
+                                    may_take_kernels || why == purpose::explain, why, prepared.ends))
         return failed;
     if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
     if (why == purpose::check) return {};

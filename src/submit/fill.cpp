@@ -208,10 +208,12 @@ error run_or_explain(ferry_instance &instance, const ferry_fill_desc &desc, cons
                                      .stream = stream};
     const address_span &span = shape.destination.span;
     const row_layout rows = rows_of(shape.destination, {shape.width, shape.height, shape.depth});
-    if (error failed = instance.full_checks
-                           ? look_up_checked(instance, desc.destination, rows, host_use::write, span, options, step.end)
-                           : resolve_place(instance.cu, desc.destination, span, options, step.end))
+    if (error failed = instance.full_checks ? resolve_checked(instance.cu, desc.destination, rows, host_use::write,
+                                                              span, instance.mappings, options, step.end)
+                                            : resolve_place(instance.cu, desc.destination, span, options, step.end))
         return on_side(failed, FERRY_SIDE_DESTINATION);
+    if (instance.full_checks && is_freed(instance, step.end))
+        return refuse_freed(desc.destination.address, FERRY_SIDE_DESTINATION);
     if (error failed = validate_fill_bounds(step.end, instance.limits, shape)) return failed;
     context_choice choice;
     if (wanted.no_wait)

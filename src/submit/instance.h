@@ -101,11 +101,15 @@ inline error check_device(const ferry_instance &instance, std::int32_t device,
     return refuse_signed(FERRY_ERROR_DEVICE, FERRY_SIDE_NONE, field, numbers::count, count, device);
 }
 
-// For full checks: refuses memory whose deferred free is pending. `start` is the start of its allocation.
-[[gnu::cold]] inline error refuse_freed(ferry_instance &instance, std::uint64_t address, std::uint64_t start) noexcept {
-    return start && instance.deferred.holds(start)
-               ? refuse_value(FERRY_ERROR_ADDRESS, FERRY_SIDE_NONE, FERRY_FIELD_ADDRESS, address)
-               : ok;
+// For full checks: whether the deferred free of memory is pending. `start` is the start of its allocation.
+inline bool is_freed(ferry_instance &instance, std::uint64_t start) noexcept {
+    return is_unlikely(instance.deferred.may_hold_any()) && start && instance.deferred.holds(start);
+}
+inline bool is_freed(ferry_instance &instance, const resolved_place &place) noexcept {
+    return place.facts && is_freed(instance, place.facts->range_start);
+}
+inline error refuse_freed(std::uint64_t address, std::int32_t side) noexcept {
+    return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_ADDRESS, address);
 }
 
 // Makes the context that ferry uses for `device` current for the scope.
