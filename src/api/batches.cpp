@@ -1,8 +1,6 @@
 // The C functions for batches: batches that run immediately, and batches that are prepared first and launched later.
 #include "batch/batch.h"
 
-#include <utility>
-
 #include "api/call_options.h"
 #include "api/piece_lists.h"
 #include "base/explanation.h"
@@ -109,7 +107,8 @@ std::int32_t create_and_report(ferry_instance *instance, const given_copies &giv
     input.takes_files = false;
     if (!prepared) return report_null(details, prepared);
     std::uint64_t bad_index = no_index;
-    const bool no_wait = std::exchange(input.options.preferences.no_wait, false); // of the launches
+    const bool no_wait = input.options.preferences.no_wait; // of the launches
+    input.options.preferences.no_wait = false;
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
     if (!failed) (*prepared)->no_wait = no_wait;
     return report_item(details, failed, given.item, bad_index);
@@ -183,13 +182,15 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
     if (!prepared) return report_null_field(details, FERRY_FIELD_PREPARED);
     ferry_instance &instance = prepared->instance;
     call_options chosen = prepared->options;
-    chosen.preferences.no_wait = prepared->no_wait;
-    if (options)
+    bool no_wait = prepared->no_wait;
+    if (options) {
         if (error failed = read_options(*options, flags_of_every_call | FERRY_COPY_UPDATABLE, chosen))
             return report(details, failed);
+        no_wait = chosen.preferences.no_wait;
+    }
     const auto run = [&]() noexcept {
         return enqueue_with_ticket(instance, ticket, chosen.tag, 0, [&](ferry_ticket *made) noexcept {
-            return launch_prepared(*prepared, chosen.preferences.no_wait, stream, made);
+            return launch_prepared(*prepared, no_wait, stream, made);
         });
     };
     if (!instance.trace) return report(details, run());

@@ -188,6 +188,15 @@ std::int32_t side_of_change(const ferry_piece &changed, const ferry_piece &old, 
     return FERRY_SIDE_DESTINATION;
 }
 
+// For the piece at `at` of the request.
+error refuse_other_group(const ferry_piece &changed, const ferry_piece &old, const batch_request &request,
+                         std::size_t at, piece_group of_old) noexcept {
+    const std::int32_t side = side_of_change(changed, old, request.ranges[request.pieces[at].to], of_old);
+    const bool is_source = side == FERRY_SIDE_SOURCE;
+    return refuse(FERRY_ERROR_OTHER_KIND, side, FERRY_FIELD_ADDRESS, numbers::prepared,
+                  is_source ? old.source : old.destination, is_source ? changed.source : changed.destination);
+}
+
 // Checks that only the addresses change.
 error compare_with_old(const ferry_prepared &prepared, batch_request &request) noexcept {
     std::size_t piece = 0;
@@ -202,13 +211,9 @@ error compare_with_old(const ferry_prepared &prepared, batch_request &request) n
                           changed.destination);
         if (!is_whole(changed, request, piece)) return refuse_cut(i, request);
         const batch_piece &one = request.pieces[piece];
-        const known_range &to = request.ranges[one.to];
-        if (const piece_group of_old = prepared.kinds[piece++]; group_of(request.ranges[one.from], to) != of_old) {
-            const std::int32_t side = side_of_change(changed, old, to, of_old);
-            const bool is_source = side == FERRY_SIDE_SOURCE;
-            return refuse(FERRY_ERROR_OTHER_KIND, side, FERRY_FIELD_ADDRESS, numbers::prepared,
-                          is_source ? old.source : old.destination, is_source ? changed.source : changed.destination);
-        }
+        if (group_of(request.ranges[one.from], request.ranges[one.to]) != prepared.kinds[piece])
+            return refuse_other_group(changed, old, request, piece, prepared.kinds[piece]);
+        ++piece;
     }
     request.bad_index = no_index;
     return {};
