@@ -760,6 +760,18 @@ TEST(staged_plan, narrow_rows_scattered_into_pinned_memory_are_staged) {
     EXPECT_NE(plan_copy(shape_of(ends::d2h, gapped::destination, 4, 4 * KiB), facts).route, route_kind::staged);
 }
 
+TEST(plan, each_preference_for_the_route_counts_by_itself) {
+    for (const copy_preferences &one :
+         {copy_preferences{.forced = route_kind::driver}, copy_preferences{.no_kernels = true},
+          copy_preferences{.is_urgent = true}, copy_preferences{.over_links = true},
+          copy_preferences{.order = source_order::call}, copy_preferences{.written = true},
+          copy_preferences{.max_blocks = 1}, copy_preferences{.max_blocks = 256}})
+        EXPECT_TRUE(one.any());
+    for (const copy_preferences &other :
+         {copy_preferences{}, copy_preferences{.order = source_order::stream}, copy_preferences{.no_wait = true}})
+        EXPECT_FALSE(other.any());
+}
+
 TEST(plan, urgent_copies_take_a_kernel_where_one_serves) {
     const copy_preferences urgent = {.is_urgent = true};
     for (const ends way : {ends::h2d, ends::d2h, ends::d2d})

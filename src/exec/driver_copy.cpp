@@ -23,7 +23,7 @@ CUmemorytype memory_type(memory_kind kind) noexcept {
 // Sets the fields that CUDA_MEMCPY3D and CUDA_MEMCPY3D_PEER share, one by one. Zeroing the struct first would cost a
 // tenth of all that ferry adds to a small copy. The addresses of linear ends include their origins, because drivers
 // have computed srcY and srcZ wrongly for stream-ordered memory (JuliaGPU/CUDA.jl issue 863).
-template <class Call> void lower(const shape &shape, Call &call) noexcept {
+template <class Call> [[gnu::always_inline]] inline void lower(const shape &shape, Call &call) noexcept {
     const shape_end &source = shape.source, &destination = shape.destination;
     const bool has_rows = shape.height > 1 || shape.depth > 1, has_slices = shape.depth > 1;
 

@@ -1,6 +1,8 @@
 // Chooses the route of a copy, and the parameters of the route. Pure: equal shapes and facts give equal plans.
 #pragma once
 
+#include <bit>
+
 #include "base/obstacle.h"
 #include "base/route_kind.h"
 #include "copy/shape.h"
@@ -35,18 +37,25 @@ struct copy_preferences {
     bool is_urgent = false;  // must not wait behind other copies in a copy engine's queue
     bool over_links = false; // a large copy may use the links of other devices
     source_order order = source_order::any;
-    bool written = false;         // an asynchronous call returns only after a pageable destination is complete
-    bool no_wait = false;         // a call that would wait is refused
+    bool written : 1 = false;     // an asynchronous call returns only after a pageable destination is complete
+    bool no_wait : 1 = false;     // a call that would wait is refused
     std::uint16_t max_blocks = 0; // maximum, each on one SM at most; 0: the fastest number
 
     // Whether an asynchronous call returns only after it has read a pageable source.
     bool is_source_read() const noexcept { return order == source_order::call; }
     // Whether an asynchronous call returns only after its pageable end has been read or is complete.
     bool is_awaited(bool to_device) const noexcept { return to_device ? is_source_read() : written; }
-    // Whether there are preferences for the route, apart from `no_wait`.
+    // Whether there are preferences for the route, apart from `no_wait`. One comparison, because every copy makes it:
+    // `all` has the bits that a preference has and its default lacks.
     bool any() const noexcept {
-        return forced != route_kind::none || no_kernels || is_urgent || over_links || is_source_read() || written ||
-               max_blocks;
+        const copy_preferences all = {.forced = route_kind{0xff},
+                                      .no_kernels = true,
+                                      .is_urgent = true,
+                                      .over_links = true,
+                                      .order = source_order::call,
+                                      .written = true,
+                                      .max_blocks = 0xffff};
+        return std::bit_cast<std::uint64_t>(*this) & std::bit_cast<std::uint64_t>(all);
     }
     // Outside of graphs, ferry rejects only copies whose route is forced, or that would wait although they must not. The
     // driver route serves all other copies.

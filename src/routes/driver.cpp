@@ -61,28 +61,37 @@ error note_writes_of_graph(const driver_table &cu, const shape_end &destination)
     return {};
 }
 
+// The context of the copy, or of its graph, must be current.
+[[gnu::always_inline]] inline error issue(machine &machine, const shape &shape, const call_facts &call,
+                                          const copy_plan &plan, const copy_site &site) noexcept {
+    end_contexts contexts = {site.context, site.context};
+    error failed;
+    if (plan.names_contexts) failed = find_contexts(machine, shape, call.context_device, contexts);
+    if (!failed && plan.wait_before) failed = pass_earlier_work(machine.cu, site.stream, copies_in_flight::are_any());
+    if (!failed) failed = run_driver_route(machine.cu, shape, plan, call.form, contexts, site.stream);
+    if (!failed && plan.wait_in_the_call) failed = pass_earlier_work(machine.cu, site.stream, false);
+    return failed;
+}
+
+[[gnu::cold, gnu::noinline]] error copy_in_graph(machine &machine, const shape &shape, const call_facts &call,
+                                                 const copy_plan &plan, const copy_site &site) noexcept {
+    context_scope scope(machine.cu);
+    if (error failed = enter_for_graph(machine, shape, call, site, scope)) return failed;
+    if (error failed = note_writes_of_graph(machine.cu, shape.destination)) return failed;
+    return site.node ? set_copy_node(machine.cu, shape, *site.node) : issue(machine, shape, call, plan, site);
+}
+
 } // namespace
 
 error copy_by_driver(machine &machine, const shape &shape, const call_facts &call, const copy_plan &plan,
                      const copy_site &site) noexcept {
-    context_scope graph_scope(machine.cu);
-    if (call.is_captured) {
-        if (error failed = enter_for_graph(machine, shape, call, site, graph_scope)) return failed;
-        if (error failed = note_writes_of_graph(machine.cu, shape.destination)) return failed;
-        if (site.node) return set_copy_node(machine.cu, shape, *site.node);
-    }
-    end_contexts contexts = {site.context, site.context};
-    if (plan.names_contexts)
-        if (error failed = find_contexts(machine, shape, call.context_device, contexts)) return failed;
-    if (plan.wait_before)
-        if (error failed = pass_earlier_work(machine.cu, site.stream, copies_in_flight::are_any())) return failed;
-    const error failed = run_driver_route(machine.cu, shape, plan, call.form, contexts, site.stream);
-    return failed || !plan.wait_in_the_call ? failed : pass_earlier_work(machine.cu, site.stream, false);
+    return call.is_captured ? copy_in_graph(machine, shape, call, plan, site) : issue(machine, shape, call, plan, site);
 }
 
 error run_driver(machine &machine, const copy_step &step, const copy_site &site) noexcept {
     if (step.plan.are_threads_late) machine.staging.measure_thread_delay();
-    const error result = copy_by_driver(machine, step.shape, step.call, step.plan, site);
+    const error result = step.call.is_captured ? copy_in_graph(machine, step.shape, step.call, step.plan, site)
+                                               : issue(machine, step.shape, step.call, step.plan, site);
     if (step.call.form == copy_form::asynchronous && is_small_upload(step.shape))
         machine.uploads.note({site.stream, step.call.context_device}, step.shape.bytes(), step.call.is_stream_idle);
     return result;

@@ -47,8 +47,9 @@ error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy, co
     const auto run = [&](const prepared_copy &prepared) noexcept {
         return run_step(instance, prepared.step, prepared.site(stream));
     };
-    const error result = prepare_copy(instance, copy, wanted, form, stream, purpose::run, run);
-    return result ? note_failed_copy(instance, copy, form, stream, result) : result;
+    error result = prepare_copy(instance, copy, wanted, form, stream, purpose::run, run);
+    if (result) result = note_failed_copy(instance, copy, form, stream, result);
+    return result;
 }
 
 } // namespace ferry

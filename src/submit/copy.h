@@ -108,7 +108,7 @@ template <class Submit>
     if (why == purpose::check) return {};
 
     call.form = form;
-    call.is_captured = why == purpose::become_node;
+    if (why == purpose::become_node) call.is_captured = true;
     call.may_read_early = form == copy_form::asynchronous && wanted.order == source_order::any &&
                           is_pageable_everywhere(prepared.ends.source);
     if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;

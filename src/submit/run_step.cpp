@@ -30,17 +30,15 @@ bool must_not_go_by_driver(const copy_step &step) noexcept {
     return step.call.preferences.no_wait && waits(step.shape, step.call, by_driver(step).plan);
 }
 
-// Records which route the copy has used. `begin_ns` is the time when a call that may wait began; otherwise 0.
-error note_route(ferry_instance &instance, const error &failed, route_kind route, const copy_step &step,
-                 const copy_site &site, std::uint64_t begin_ns) noexcept {
-    if (failed) return failed;
+// Records which route a successful copy has used. `begin_ns` is the time when a call that may wait began; otherwise 0.
+[[gnu::always_inline]] inline void note_route(ferry_instance &instance, route_kind route, const copy_step &step,
+                                              const copy_site &site, std::uint64_t begin_ns) noexcept {
     instance.counters.add(step.call.context_device, route, site.stream, 1, step.shape.bytes(),
                           begin_ns ? clock_ns() - begin_ns : 0);
     if (instance.trace) [[unlikely]]
         instance.trace.note(route, site.context);
     if (site.taken) [[unlikely]]
         *site.taken = std::max(*site.taken, route);
-    return {};
 }
 
 // Whether the call waits, or may wait in the driver. Other calls take less time than it takes to measure it.
@@ -85,29 +83,40 @@ void pass_part(const copy_step &part, call_facts &call) noexcept {
     });
 }
 
-} // namespace
-
-error run_step(ferry_instance &instance, const copy_step &step, const copy_site &site,
-               staged_progress *progress) noexcept {
-    const std::uint64_t begin_ns = may_wait(step) ? clock_ns() : 0;
-    if (step.plan.route == route_kind::driver) {
-        const error failed = run_driver(instance, step, site);
-        // The driver rejects a copy whose host memory is registered in pieces.
-        if (failed.status == to_status(CUDA_ERROR_INVALID_VALUE) &&
-            crosses_border(step.shape, instance.pinned.ranges()))
-            return run_in_parts(instance, step, site);
-        return note_route(instance, failed, route_kind::driver, step, site, begin_ns);
-    }
+[[gnu::hot, gnu::noinline]] error run_by_other_route(ferry_instance &instance, const copy_step &step,
+                                                     const copy_site &site, staged_progress *progress) noexcept {
     if (goes_by_driver(step)) return run_step(instance, by_driver(step), site);
     // If progress is reported, this was already decided, regardless of later registrations.
     if (step.plan.route == route_kind::staged && !progress && is_in_parts(instance, step.shape))
         return run_in_parts(instance, step, site);
+    const std::uint64_t begin_ns = may_wait(step) ? clock_ns() : 0;
     const error failed = find_route(step.plan.route)->run(instance, step, site, progress);
     if (falls_back(step, failed, progress) && !must_not_go_by_driver(step))
         return run_step(instance, by_driver(step), site);
     if (lacks_room(failed) && step.call.preferences.no_wait)
         return refuse_route(failed.status == FERRY_ERROR_LIMIT ? obstacle::busy : obstacle::not_prepared);
-    return note_route(instance, failed, step.plan.route, step, site, begin_ns);
+    if (!failed) note_route(instance, step.plan.route, step, site, begin_ns);
+    return failed;
+}
+
+[[gnu::always_inline]] inline error run_by_driver(ferry_instance &instance, const copy_step &step,
+                                                  const copy_site &site) noexcept {
+    const std::uint64_t begin_ns = may_wait(step) ? clock_ns() : 0;
+    error failed = run_driver(instance, step, site);
+    if (!failed)
+        note_route(instance, route_kind::driver, step, site, begin_ns);
+    else if (failed.status == to_status(CUDA_ERROR_INVALID_VALUE) &&
+             crosses_border(step.shape, instance.pinned.ranges()))
+        failed = run_in_parts(instance, step, site); // the driver rejects host memory that is registered in pieces
+    return failed;
+}
+
+} // namespace
+
+error run_step(ferry_instance &instance, const copy_step &step, const copy_site &site,
+               staged_progress *progress) noexcept {
+    return step.plan.route == route_kind::driver ? run_by_driver(instance, step, site)
+                                                 : run_by_other_route(instance, step, site, progress);
 }
 
 error check_capture(ferry_instance &instance, const copy_step &step, const copy_site &site) noexcept {
