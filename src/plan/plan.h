@@ -39,6 +39,7 @@ struct copy_preferences {
     source_order order = source_order::any;
     bool written : 1 = false;     // an asynchronous call returns only after a pageable destination is complete
     bool no_wait : 1 = false;     // a call that would wait is refused
+    std::uint8_t rest : 6 = 0;    // so that any() reads no bit without a value
     std::uint16_t max_blocks = 0; // maximum, each on one SM at most; 0: the fastest number
 
     // Whether an asynchronous call returns only after it has read a pageable source.
