@@ -651,6 +651,7 @@ TEST_F(file_systems, the_last_byte_of_the_longest_file_arrives_and_bytes_behind_
             {end - 999, 0, 0, 1, 1, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_OFFSET, end + 1, end},
             {end, 0, 0, 1, 1, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_OFFSET, end + 1000, end},
             {end + 4097, 0, 0, 1, 1, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_OFFSET, end + 5097, end},
+            {UINT64_MAX - 999, 0, 0, 1, 1, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_OFFSET, UINT64_MAX, end},
             {UINT64_MAX, 0, 0, 1, 1, FERRY_ERROR_OVERFLOW, FERRY_FIELD_WIDTH, 1000, 1},
             {end - 2000, 1001, 0, 2, 1, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_OFFSET, end + 1, end},
             {end - (std::uint64_t{1} << 40), std::uint64_t{1} << 30, 1024, 1, 2, FERRY_ERROR_OUT_OF_BOUNDS,
@@ -681,6 +682,7 @@ TEST_F(file_systems, the_last_byte_of_the_longest_file_arrives_and_bytes_behind_
             ferry_piece_list_set(&list, &piece, 1);
             list.source_file = file.get();
             EXPECT_EQ(copies.copy(list), FERRY_ERROR_OUT_OF_BOUNDS) << describe(copies.error);
+            EXPECT_EQ(copies.error.value, offset == UINT64_MAX ? offset : offset + 1000) << describe(copies.error);
             EXPECT_EQ(copies.error.limit, end);
         }
         EXPECT_EQ(plain.read(end - width, width), other);

@@ -1,4 +1,4 @@
-// Unsigned 64-bit arithmetic that returns false on overflow.
+// Unsigned 64-bit arithmetic that notices overflow: the functions return false, except for add_at_most.
 #pragma once
 
 #include <cstdint>
@@ -11,6 +11,11 @@ namespace ferry {
 [[nodiscard]] inline bool add(std::uint64_t a, std::uint64_t b, std::uint64_t &sum) noexcept {
     sum = a + b;
     return is_likely(sum >= b);
+}
+
+// Returns UINT64_MAX if the sum is greater.
+inline std::uint64_t add_at_most(std::uint64_t a, std::uint64_t b) noexcept {
+    return a <= UINT64_MAX - b ? a + b : UINT64_MAX;
 }
 
 [[nodiscard]] inline bool multiply(std::uint64_t a, std::uint64_t b, std::uint64_t &product) noexcept {

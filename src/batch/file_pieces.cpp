@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "batch/request.h"
 #include "batch/steps.h"
 #include "device/capture_mode.h"
@@ -118,7 +119,7 @@ error file_pieces::check_one(const ferry_piece &piece, std::uint64_t file_size) 
                       UINT64_MAX - piece.destination + 1, piece.size);
     if (piece.size > file_size || piece.source > file_size - piece.size)
         return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET, numbers::end, file_size,
-                      piece.source + piece.size);
+                      add_at_most(piece.source, piece.size));
     return add_device_memory(piece);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/checked.h"
 #include "device/capture_mode.h"
 #include "driver/formats.h"
 #include "driver/result.h"
@@ -90,7 +91,8 @@ namespace {
     if (use == host_use::read)
         if (const std::int32_t code = file.file.measure(size)) return to_error(file_failure{code});
     if (span.last < size) return {};
-    return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_OFFSET, numbers::end, size, span.last + 1);
+    return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_NONE, FERRY_FIELD_OFFSET, numbers::end, size,
+                  add_at_most(span.last, 1));
 }
 
 } // namespace
