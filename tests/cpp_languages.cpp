@@ -506,6 +506,7 @@ static_assert(frame.sub(2, 1, 4, 2).address() == 4096 + 256 + 8 && frame.sub(0, 
 static_assert(frame.place().row_pitch == 256 && any_view<float>().width() == 0);
 static_assert(device_view<char>(0, 8, 4, 3, 1, ~std::uint64_t{0} / 2).sub(0, 2, 4, 1).error().code() ==
               FERRY_ERROR_OVERFLOW);
+static_assert(frame.sub(14, 3).address() == 0 && frame.sub(14, 3).place().address == 0);
 static_assert(ferry::array_view().sub(0, 1).error().field() == FERRY_FIELD_X);
 static_assert(!ferry::pool_view() && ferry::pool_view(nullptr, nullptr, {FERRY_LOCATION_HOST, 1}).index() == 1);
 

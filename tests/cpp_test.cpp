@@ -1536,6 +1536,62 @@ TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
     EXPECT_FALSE(device_memory<int>::create(gpu, 0, far / 2)) << "the size in bytes must not wrap around";
 }
 
+TEST_F(cpp, the_address_of_a_view_in_error_is_refused_by_calls_without_views) {
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 100).or_throw();
+    auto texels = array::create(gpu, 0, array_desc(FERRY_FORMAT_UINT32, 1, 8, 4)).or_throw();
+    std::vector<std::uint32_t> numbers = volume::numbers(100);
+    ASSERT_OK(fill(gpu, memory, 7u));
+    const device_view<std::uint32_t> bad = memory.view().sub(98, 10);
+    const host_view<std::uint32_t> bad_host = view_of(numbers).sub(98, 10);
+    const array_view bad_box = texels.view().sub(6, 0, 4, 4);
+    EXPECT_EQ(bad.address(), 0u);
+    EXPECT_EQ(bad.pointer(), nullptr);
+    EXPECT_EQ(bad.as_bytes().address(), 0u);
+    EXPECT_EQ(bad.sub(0, 1).address(), 0u);
+    EXPECT_EQ(device_view<const std::uint32_t>(bad).address(), 0u);
+    EXPECT_EQ(bad_host.pointer(), nullptr);
+    EXPECT_EQ(bad_box.array(), nullptr);
+    EXPECT_EQ(bad_box.layer(0).array(), nullptr);
+
+    const auto refuse = [](const status &each, std::int32_t side, std::int32_t field) {
+        EXPECT_EQ(each.code(), FERRY_ERROR_ADDRESS);
+        EXPECT_EQ(each.side(), side);
+        EXPECT_EQ(each.field(), field);
+        EXPECT_EQ(each.info().value, 0u);
+    };
+    const piece up[] = {{source(numbers.data()), destination(bad.address()), 40}},
+                down[] = {{source(bad.address()), destination(numbers.data()), 40}},
+                from_host[] = {{source(bad_host.pointer()), destination(memory.address()), 40}};
+    refuse(copy_pieces(gpu, up), FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+    refuse(copy_pieces(gpu, down), FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    refuse(copy_pieces(gpu, from_host), FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS);
+    const auto line = describe_copy(view_of(numbers).sub(0, 8), memory.view().sub(0, 8)).or_throw();
+    const auto image = describe_copy(view_of(numbers).sub(0, 32).shaped(8, 4), texels).or_throw();
+    const struct {
+        ferry_copy_desc desc;
+        ferry_place source, destination;
+        std::int32_t side, field;
+    } cases[] = {{line, line.source, bad.place(), FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS},
+                 {line, bad_host.place(), line.destination, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS},
+                 {image, image.source, bad_box.place(), FERRY_SIDE_DESTINATION, FERRY_FIELD_ARRAY},
+                 {image, bad_box.place(), line.destination, FERRY_SIDE_SOURCE, FERRY_FIELD_ARRAY}};
+    for (const auto &each : cases) {
+        ferry_copy_desc desc = each.desc;
+        desc.source = each.source;
+        desc.destination = each.destination;
+        refuse(copy(gpu, desc), each.side, each.field);
+        refuse(copy_batch(gpu, std::vector<ferry_copy_desc>{desc}), each.side, each.field);
+    }
+    auto zeros = describe_fill(memory.view().sub(0, 10), 0u).or_throw();
+    zeros.destination = bad.place();
+    refuse(fill(gpu, zeros), FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
+
+    std::vector<std::uint32_t> back(100);
+    ASSERT_OK(copy(gpu, memory, back));
+    EXPECT_EQ(back, std::vector<std::uint32_t>(100, 7u));
+    EXPECT_EQ(numbers, volume::numbers(100));
+}
+
 // The line of an error without addresses, which differ from run to run.
 std::string line_without_addresses(const status &failed) {
     std::string line = failed.line().c_str();

@@ -26,7 +26,8 @@
  *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
- *              names the field. Views are literal types: a constexpr view of a static object can be cut with sub().
+ *              names the field. The address of such a view is 0, and its pointer and its array are NULL. Views are
+ *              literal types: a constexpr view of a static object can be cut with sub().
  *   Handles    Owners convert to the driver's handles, and ferry takes these without casts. Every stream argument also
  *              takes types such as cuda::stream_ref: see stream_view. The runtime's cudaArray_t and cudaMipmappedArray_t
  *              take a cast. An instance converts to ferry_instance *, so a function that takes ferry_instance * takes
@@ -633,7 +634,9 @@ public:
         this->error_ = view.error_;
     }
 
+    // 0 for a view in error, so that no call uses the address.
     constexpr std::uint64_t address() const noexcept {
+        if (!this->error_.ok()) return 0;
         return first_ ? static_cast<std::uint64_t>(reinterpret_cast<std::uintptr_t>(first_)) + offset_ : offset_;
     }
     T *pointer() const noexcept { return reinterpret_cast<T *>(static_cast<std::uintptr_t>(address())); }
@@ -667,7 +670,7 @@ public:
         return bytes;
     }
 
-    // For hand-written descriptors. The stride of packed rows or slices is 0.
+    // For hand-written descriptors. The stride of packed rows or slices is 0. Calls refuse the place of a view in error.
     constexpr ferry_place place() const noexcept {
         ferry_place place = {};
         place.kind = kind;
@@ -755,7 +758,8 @@ public:
         return view;
     }
 
-    constexpr CUarray_st *array() const noexcept { return array_; }
+    // NULL for a view in error, so that no call uses the array.
+    constexpr CUarray_st *array() const noexcept { return error_.ok() ? array_ : nullptr; }
     constexpr std::int32_t device() const noexcept { return device_; }
     // In bytes; 0: only the planes can be copied.
     constexpr std::uint32_t element_size() const noexcept { return element_size_; }
@@ -763,12 +767,12 @@ public:
     // One layer, face or slice.
     constexpr array_view layer(std::uint64_t number) const noexcept { return sub(0, 0, number, width(), height(), 1); }
 
-    // For hand-written descriptors.
+    // For hand-written descriptors. Calls refuse the place of a view in error.
     constexpr ferry_place place() const noexcept {
         ferry_place place = {};
         place.kind = FERRY_KIND_ARRAY;
         place.device = device_;
-        place.array = array_;
+        place.array = array();
         place.x = x_ * element_size_;
         place.y = y_;
         place.z = z_;
