@@ -27,8 +27,7 @@ int main() try {
     std::vector<std::uint64_t> from_second;
     for (std::uint64_t i = 0; i < count; ++i) {
         const auto slot = device.view().sub(slot_of(i) * length, length);
-        pieces.push_back({ferry::source(first.sub(i * length, length).pointer()), ferry::destination(slot.address()),
-                          length * sizeof(int)});
+        pieces.push_back(ferry::describe_piece(first.sub(i * length, length), slot).or_throw());
         from_second.push_back(second.sub(i * length, length).address());
     }
 

@@ -1828,6 +1828,57 @@ TEST_F(cpp, pieces_are_structs_of_ferry_or_fields_of_own_structs) {
     EXPECT_EQ(refused.info().index, 3u);
 }
 
+TEST_F(cpp, a_piece_is_described_by_its_two_ranges) {
+    std::vector<std::uint32_t> sent = volume::numbers(96), back(96);
+    auto memory = device_memory<std::uint32_t>::create(gpu, 0, 96).or_throw();
+    std::vector<piece> up, down;
+    for (std::uint64_t i = 0; i < 96; i += 24) {
+        up.push_back(describe_piece(view_of(sent).sub(i, 24), memory.view().sub(72 - i, 24)).or_throw());
+        // Images and volumes without gaps.
+        const auto volume = memory.view().sub(72 - i, 24).shaped(3, 2, 4);
+        down.push_back(describe_piece(std::as_const(memory).view().sub(72 - i, 24).shaped(3, 2, 4),
+                                      view_of(back).sub(i, 24).shaped(3, 2, 4))
+                           .or_throw());
+        EXPECT_EQ(down.back().source, volume.address());
+        EXPECT_EQ(down.back().size, 96u);
+    }
+    ASSERT_OK(copy_pieces(gpu, up));
+    ASSERT_OK(copy_pieces(gpu, down));
+    EXPECT_EQ(back, sent);
+    const piece whole = describe_piece(sent, memory).or_throw();
+    EXPECT_EQ(whole.source, reinterpret_cast<std::uintptr_t>(sent.data()));
+    EXPECT_EQ(whole.destination, memory.address());
+    EXPECT_EQ(whole.size, 96 * sizeof(std::uint32_t));
+    EXPECT_EQ(describe_piece(view_of(sent).sub(96, 0), memory.view().sub(0, 0)).or_throw().size, 0u);
+
+    // One row of an image is contiguous, two are not.
+    const auto image = memory.view().shaped(12, 8);
+    const auto image_on_host = view_of(sent).shaped(12, 8);
+    EXPECT_EQ(describe_piece(view_of(sent).sub(0, 6), image.sub(6, 1, 6, 1)).or_throw().destination,
+              memory.address() + 18 * sizeof(std::uint32_t));
+    const auto columns = image.sub(0, 6);
+    const device_view<std::uint32_t> gaps(0, memory.address(), 12, 2, 2, 0, 4);
+    const struct {
+        status refused;
+        const char *line;
+    } cases[] = {
+        {describe_piece(view_of(sent).sub(0, 48).shaped(6, 8), columns).error(),
+         "destination.row_pitch: 48, must be 24 (FERRY_ERROR_PITCH); in elements of 4 bytes: 12, limit 6"},
+        {describe_piece(columns, view_of(sent).sub(0, 48).shaped(6, 8)).error(),
+         "source.row_pitch: 48, must be 24 (FERRY_ERROR_PITCH); in elements of 4 bytes: 12, limit 6"},
+        {describe_piece(gaps, view_of(back).sub(0, 48).shaped(12, 2, 2)).error(),
+         "source.slice_height: 4, must be 2 (FERRY_ERROR_PITCH)"},
+        {describe_piece(view_of(sent).sub(90, 10), memory.view().sub(0, 10)).error(),
+         "source.x: 400, past the end at 384 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 100, limit 96"},
+    };
+    for (const auto &each : cases)
+        EXPECT_STREQ(each.refused.line().c_str(), each.line);
+    expect_refusal(describe_piece(view_of(sent).sub(0, 10), memory).error(), FERRY_ERROR_OUT_OF_BOUNDS,
+                   FERRY_SIDE_SOURCE, FERRY_FIELD_WIDTH);
+    expect_refusal(describe_piece(image_on_host, memory.view().sub(0, 48).shaped(12, 4)).error(),
+                   FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_HEIGHT);
+}
+
 TEST_F(cpp, a_broadcast_reaches_every_destination) {
     constexpr std::uint64_t count = 1 << 20, size = count * sizeof(std::uint32_t); // 4 MiB: the devices share the work
     const std::vector<std::uint32_t> sent = volume::numbers(count);

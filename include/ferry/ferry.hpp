@@ -490,8 +490,8 @@ template <class Call, class... Arguments> status call(Call function, Arguments..
     return status(info);
 }
 
-constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
-                         std::int32_t side = FERRY_SIDE_NONE) noexcept {
+constexpr status refusal_with(std::int32_t numbers, std::int32_t code, std::int32_t field, std::uint64_t limit,
+                              std::uint64_t value, std::int32_t side) noexcept {
     ferry_error_info info = {};
     info.struct_size = sizeof info;
     info.status = code;
@@ -499,13 +499,18 @@ constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t li
     info.field = field;
     info.limit = limit;
     info.value = value;
-    info.numbers = limit == 0 && value == 0            ? FERRY_NUMBERS_NONE
-                   : code == FERRY_ERROR_OUT_OF_BOUNDS ? FERRY_NUMBERS_END // also of an empty view, whose limit is 0
-                   : limit == 0                        ? FERRY_NUMBERS_VALUE
-                   : code == FERRY_ERROR_ARRAY_FORMAT  ? FERRY_NUMBERS_ELEMENT
-                   : value < limit                     ? FERRY_NUMBERS_AT_LEAST
-                                                       : FERRY_NUMBERS_AT_MOST;
+    info.numbers = numbers;
     return status(info);
+}
+constexpr status refusal(std::int32_t code, std::int32_t field, std::uint64_t limit = 0, std::uint64_t value = 0,
+                         std::int32_t side = FERRY_SIDE_NONE) noexcept {
+    const std::int32_t numbers = limit == 0 && value == 0            ? FERRY_NUMBERS_NONE
+                                 : code == FERRY_ERROR_OUT_OF_BOUNDS ? FERRY_NUMBERS_END // also of an empty view
+                                 : limit == 0                        ? FERRY_NUMBERS_VALUE
+                                 : code == FERRY_ERROR_ARRAY_FORMAT  ? FERRY_NUMBERS_ELEMENT
+                                 : value < limit                     ? FERRY_NUMBERS_AT_LEAST
+                                                                     : FERRY_NUMBERS_AT_MOST;
+    return refusal_with(numbers, code, field, limit, value, side);
 }
 
 // A status knows the element size of the view that it is about first.
@@ -1030,7 +1035,7 @@ inline constexpr bool can_export = (detail::is_linear_view<detail::view_or_void<
 template <class From, class To>
 inline constexpr bool can_copy = (detail::has_view<From> && detail::is_destination<To> &&
                                   detail::same_elements<detail::view_or_void<From>, detail::view_or_void<To>>);
-// copy_async(), copy_async_ticket() and describe_copy()
+// copy_async(), copy_async_ticket() and describe_copy(), and describe_piece() if neither end is an array
 template <class From, class To>
 inline constexpr bool can_copy_async = (can_copy<From, To> && detail::outlives_call<From>);
 // fill(), fill_async() and describe_fill(), if the value converts to the element type
@@ -1106,6 +1111,13 @@ template <class From, class To> void check_copy_async() noexcept {
                                    "not own the memory, specialise ferry::borrows_memory");
     else
         check_copy<From, To>();
+}
+
+template <class From, class To> void check_piece() noexcept {
+    check_copy_async<From, To>();
+    static_assert(!can_copy_async<From, To> || (is_linear_view<view_or_void<From>> && is_linear_view<view_or_void<To>>),
+                  "CUDA arrays have no addresses, so a piece cannot name them: copy them with describe_copy() and "
+                  "copy_batch()");
 }
 
 template <class To> void check_fill() noexcept {
@@ -2889,9 +2901,9 @@ inline status set_fill_node(ferry_instance *instance, CUgraphExec_st *executable
 // ---------------------------------------------------------------------------------------------------------------------
 // Batches
 //
-// Descriptors (see describe_copy()), addresses and sizes are passed in any type that std::data() and std::size()
-// accept: a vector, a span, a C array. A call reads them before it returns. When a call
-// refuses a copy, info().index of the status is the index of that copy.
+// Descriptors (see describe_copy()), pieces (see describe_piece()), addresses and sizes are passed in any type that
+// std::data() and std::size() accept: a vector, a span, a C array. A call reads them before it returns. When a call
+// refuses a copy, info().index of the status is the index of that copy. There is no batch of fills.
 // ---------------------------------------------------------------------------------------------------------------------
 
 // ferry_copy_batch.
@@ -2949,6 +2961,35 @@ struct piece : ferry_piece {
         : ferry_piece{to.address, from.address, bytes} {}
 };
 static_assert(sizeof(piece) == sizeof(ferry_piece));
+
+namespace detail {
+
+// A piece has neither pitches nor slice heights. A view gives its place the strides that leave gaps or overlap.
+inline status check_contiguous(const ferry_place &place, const ferry_copy_desc &copy, std::int32_t side) noexcept {
+    if (copy.width && place.row_pitch)
+        return refusal_with(FERRY_NUMBERS_EQUAL, FERRY_ERROR_PITCH, FERRY_FIELD_ROW_PITCH, copy.width, place.row_pitch,
+                            side);
+    if (copy.width && place.slice_height)
+        return refusal_with(FERRY_NUMBERS_EQUAL, FERRY_ERROR_PITCH, FERRY_FIELD_SLICE_HEIGHT, copy.height,
+                            place.slice_height, side);
+    return {};
+}
+
+} // namespace detail
+
+// Returns the piece of a copy between two ranges, as describe_copy() returns its descriptor. The rows and slices of both
+// ranges must be contiguous. Boxes with gaps are descriptors: describe_copy() and copy_batch().
+template <class From, class To> result<piece> describe_piece(From &&from, To &&to) noexcept {
+    detail::check_piece<From, To>();
+    return detail::with_copy<From, To>(from, to, [](const ferry_copy_desc &copy) noexcept -> result<piece> {
+        const status read = detail::check_contiguous(copy.source, copy, FERRY_SIDE_SOURCE);
+        if (!read.ok()) return read;
+        const status written = detail::check_contiguous(copy.destination, copy, FERRY_SIDE_DESTINATION);
+        if (!written.ok()) return written;
+        return piece({copy.source.address}, {copy.destination.address},
+                     detail::multiply(detail::multiply(copy.width, copy.height), copy.depth));
+    });
+}
 
 namespace detail {
 
