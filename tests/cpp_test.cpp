@@ -1466,7 +1466,7 @@ TEST_F(cpp_pools, two_processes_share_memory_pools_and_events) {
 
 // Refusals
 
-TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
+TEST_F(cpp, ends_of_different_sizes_are_refused_with_both_sizes) {
     fault_driver driver(raw_entry_points());
     const instance_owner opened = open_or_fail(driver.options());
     volume large{8, 6, 4};
@@ -1476,22 +1476,35 @@ TEST_F(cpp, ends_of_different_sizes_are_refused_naming_the_smaller_one) {
         device_view<std::uint32_t> small;
         std::int32_t field;
         std::uint64_t size, limit;
-    } cases[] = {{whole.sub(0, 0, 0, 7, 6, 4), FERRY_FIELD_WIDTH, 32, 28},
-                 {whole.sub(0, 0, 0, 8, 5, 4), FERRY_FIELD_HEIGHT, 6, 5},
-                 {whole.sub(0, 0, 0, 8, 6, 3), FERRY_FIELD_DEPTH, 4, 3}};
+    } cases[] = {{whole.sub(0, 0, 0, 7, 6, 4), FERRY_FIELD_WIDTH, 28, 32},
+                 {whole.sub(0, 0, 0, 8, 5, 4), FERRY_FIELD_HEIGHT, 5, 6},
+                 {whole.sub(0, 0, 0, 8, 6, 3), FERRY_FIELD_DEPTH, 3, 4}};
     for (const auto &each : cases) {
         const status too_small = copy(opened.get(), large.view(), each.small);
         expect_refusal(too_small, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, each.field);
         EXPECT_EQ(too_small.info().value, each.size);
         EXPECT_EQ(too_small.info().limit, each.limit);
-        expect_refusal(describe_copy(each.small, large.view()).error(), FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE,
-                       each.field);
+        EXPECT_EQ(too_small.info().numbers, FERRY_NUMBERS_EQUAL);
+        const status too_large = describe_copy(each.small, large.view()).error();
+        expect_refusal(too_large, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, each.field);
+        EXPECT_EQ(too_large.info().value, each.limit);
+        EXPECT_EQ(too_large.info().limit, each.size);
     }
     EXPECT_EQ(driver.calls_beginning("cuMemcpy"), 0);
     EXPECT_STREQ(
         copy(opened.get(), large.view(), cases[0].small).line().c_str(),
-        "destination.width: 32, past the end at 28 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 8, limit "
-        "7");
+        "destination.width: 28, must be 32 (FERRY_ERROR_OUT_OF_BOUNDS); both ends must have the same width, and the "
+        "source's is 32; in elements of 4 bytes: 7, limit 8");
+    EXPECT_STREQ(copy(opened.get(), large.view(), cases[2].small).line().c_str(),
+                 "destination.depth: 3, must be 4 (FERRY_ERROR_OUT_OF_BOUNDS); both ends must have the same depth, and "
+                 "the source's is 4");
+    // A moved owner has no elements.
+    auto emptied = device_memory<std::uint32_t>::create(gpu, 0, 10).or_throw();
+    const auto owner = std::move(emptied);
+    EXPECT_STREQ(
+        copy(gpu, std::vector<std::uint32_t>(10), emptied).line().c_str(),
+        "destination.width: 0, must be 40 (FERRY_ERROR_OUT_OF_BOUNDS); both ends must have the same width, and "
+        "the source's is 40; in elements of 4 bytes: 0, limit 10");
 }
 
 TEST_F(cpp, a_box_past_the_edge_is_refused_by_the_call_that_gets_it) {
@@ -1616,7 +1629,8 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
 
     const std::string past_end = "destination.address: @, past the end at @ (FERRY_ERROR_OUT_OF_BOUNDS)",
                       past_row = "x: 144, past the end at 120 (FERRY_ERROR_OUT_OF_BOUNDS)",
-                      row_in_elements = "; in elements of 12 bytes: 12, limit 10";
+                      row_in_elements = "; in elements of 12 bytes: 12, limit 10",
+                      same_width = "; both ends must have the same width, and the source's is ";
     const ferry_error_info cut_off = {
         sizeof cut_off, FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,    FERRY_FIELD_WIDTH, 0, 24, 36,
         nullptr,        FERRY_ITEM_NONE,      FERRY_NUMBERS_AT_MOST};
@@ -1637,8 +1651,8 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
         {copy(gpu, floats, moved), past_end},
         {copy(gpu, view_of(long_line).as_bytes(), too_long.as_bytes()), past_end},
         {ferry::describe_copy(long_line, line).error(),
-         "destination.width: 1272, past the end at 1200 "
-         "(FERRY_ERROR_OUT_OF_BOUNDS); in elements of 12 bytes: 106, limit 100"},
+         "destination.width: 1200, must be 1272 (FERRY_ERROR_OUT_OF_BOUNDS)" + same_width +
+             "1272; in elements of 12 bytes: 100, limit 106"},
         {copy(gpu, overlapping, image),
          "source.row_pitch: 108, must be at least 120 (FERRY_ERROR_PITCH); in elements of 12 bytes: 9, limit 10"},
         // Errors of a box and of what is made from it.
@@ -1649,11 +1663,16 @@ TEST_F(cpp, errors_about_typed_views_count_bytes_and_elements) {
          "destination.x: 404, past the end at 400 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 101, limit 100"},
         // Each end in its own elements.
         {copy(gpu, texels, view_of(numbers).shaped(18, 4)),
-         "source.width: 72, past the end at 64 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 8 bytes: 9, limit 8"},
+         "destination.width: 72, must be 64 (FERRY_ERROR_OUT_OF_BOUNDS)" + same_width +
+             "64; in elements of 4 bytes: 18, limit 16"},
         {copy(gpu, texels, view_of(numbers).shaped(14, 4)),
-         "destination.width: 64, past the end at 56 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 16, limit 14"},
-        {copy(gpu, floats, nothing),
-         "destination.width: 400, past the end at 0 (FERRY_ERROR_OUT_OF_BOUNDS); in elements of 4 bytes: 100, limit 0"},
+         "destination.width: 56, must be 64 (FERRY_ERROR_OUT_OF_BOUNDS)" + same_width +
+             "64; in elements of 4 bytes: 14, limit 16"},
+        {copy(gpu, view_of(numbers).shaped(18, 4), texels),
+         "destination.width: 64, must be 72 (FERRY_ERROR_OUT_OF_BOUNDS)" + same_width +
+             "72; in elements of 8 bytes: 8, limit 9"},
+        {copy(gpu, floats, nothing), "destination.width: 0, must be 400 (FERRY_ERROR_OUT_OF_BOUNDS)" + same_width +
+                                         "400; in elements of 4 bytes: 0, limit 100"},
         // Rows and slices are counted as they are.
         {copy(gpu, image.sub(0, 8, 10, 4), image), "source.y: 12, past the end at 10 (FERRY_ERROR_OUT_OF_BOUNDS)"},
     };
@@ -1874,7 +1893,7 @@ TEST_F(cpp, a_piece_is_described_by_its_two_ranges) {
     for (const auto &each : cases)
         EXPECT_STREQ(each.refused.line().c_str(), each.line);
     expect_refusal(describe_piece(view_of(sent).sub(0, 10), memory).error(), FERRY_ERROR_OUT_OF_BOUNDS,
-                   FERRY_SIDE_SOURCE, FERRY_FIELD_WIDTH);
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_WIDTH);
     expect_refusal(describe_piece(image_on_host, memory.view().sub(0, 48).shaped(12, 4)).error(),
                    FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_HEIGHT);
 }
@@ -2035,8 +2054,8 @@ TEST_F(cpp, sizes_above_32_bits_keep_all_their_bits) {
         EXPECT_EQ(desc->width, size);
         const status refused = copy(gpu, whole, host_view<std::uint8_t>(first, size - 1));
         expect_refusal(refused, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_WIDTH);
-        EXPECT_EQ(refused.info().value, size);
-        EXPECT_EQ(refused.info().limit, size - 1);
+        EXPECT_EQ(refused.info().value, size - 1);
+        EXPECT_EQ(refused.info().limit, size);
         // The last bytes of two rows as far apart as rows can be, and a box at the end of the view.
         const std::uint64_t pitch = size / 2;
         if (pitch > std::uint64_t{INT32_MAX}) continue;

@@ -94,6 +94,15 @@ inline void write_note(const ferry_error_info &error, std::uint64_t element_size
                   ? "; array_desc() takes a FERRY_FORMAT_* constant first, then the number of channels"
                   : nullptr;
     if (note) std::snprintf(buffer, size, "%s", note);
+    if (error.status == FERRY_ERROR_OUT_OF_BOUNDS && error.numbers == FERRY_NUMBERS_EQUAL) { // of check_same
+        const char *const field = error.field == FERRY_FIELD_WIDTH    ? "width"
+                                  : error.field == FERRY_FIELD_HEIGHT ? "height"
+                                                                      : "depth";
+        const int length = std::snprintf(buffer, size, "; both ends must have the same %s, and the source's is %llu",
+                                         field, static_cast<unsigned long long>(error.limit));
+        if (length < 0 || static_cast<std::size_t>(length) >= size) return;
+        buffer += length, size -= static_cast<std::size_t>(length);
+    }
     // Numbers that overflow are cut off.
     if (note || element_size <= 1 || error.value == error.limit || error.status == FERRY_ERROR_OVERFLOW) return;
     const auto whole = [=](std::uint64_t bytes) noexcept { return bytes % element_size == 0; };
@@ -2343,8 +2352,8 @@ public:
 //
 // Both ends of a copy have the same width, height and depth and one element type. If either end is an array, the widths
 // must be equal in bytes and the array's element size must be a multiple of the other end's. Extents that differ are
-// refused with FERRY_ERROR_OUT_OF_BOUNDS, which names the smaller end. A destination is not const. Nothing is enqueued
-// from or to a temporary that owns its memory. A copy between two mdspans of one rank never transposes: element (i, j)
+// refused with FERRY_ERROR_OUT_OF_BOUNDS. The error has the destination's extent as its value and the source's as its
+// limit. A destination is not const. Nothing is enqueued from or to a temporary that owns its memory. A copy between two mdspans of one rank never transposes: element (i, j)
 // becomes element (i, j). The layouts must have the same order of strides, or be the same layout without gaps.
 //
 // Each call also takes a descriptor, such as describe_copy() and describe_fill() make.
@@ -2365,12 +2374,10 @@ inline status check_same(const extent &from, const extent &to) noexcept {
     } axes[] = {{from.width, to.width, FERRY_FIELD_WIDTH},
                 {from.height, to.height, FERRY_FIELD_HEIGHT},
                 {from.depth, to.depth, FERRY_FIELD_DEPTH}};
-    for (const auto &axis : axes) {
-        if (axis.from < axis.to)
-            return refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, axis.from, axis.to, FERRY_SIDE_SOURCE);
-        if (axis.from > axis.to)
-            return refusal(FERRY_ERROR_OUT_OF_BOUNDS, axis.field, axis.to, axis.from, FERRY_SIDE_DESTINATION);
-    }
+    for (const auto &axis : axes)
+        if (axis.from != axis.to)
+            return refusal_with(FERRY_NUMBERS_EQUAL, FERRY_ERROR_OUT_OF_BOUNDS, axis.field, axis.from, axis.to,
+                                FERRY_SIDE_DESTINATION);
     return {};
 }
 
