@@ -127,7 +127,13 @@ WRONG = {
          "auto made = pinned_memory<int>::create(gpu, 4, register_flag::read_only)",
          "auto made = registration::create(gpu, ints, host_flag::by_driver)",
          "array_desc(FERRY_FORMAT_FLOAT, 1, 4, 4, 0, stream_flag::non_blocking)",
+         "auto made = file::open(gpu, nullptr, FERRY_FILE_DIRECT_ALWAYS)",
+         "auto made = file::open(gpu, nullptr, FERRY_FILE_WRITE)", "auto made = file::open(gpu, nullptr, file_direct::never)",
+         "auto made = file::open_descriptor(gpu, 3, FERRY_FILE_READ | FERRY_FILE_WRITE)",
          "auto flags = copy_flags(copy_flag::multilink) | host_flag::shared"],
+    "pass a file_direct":
+        ["auto made = file::open(gpu, nullptr, file_flag::read, FERRY_FILE_DIRECT_ALWAYS)",
+         "auto made = file::open_descriptor(gpu, 3, {}, FERRY_FILE_DIRECT_NEVER)"],
     "not an option: pass copy_flag, copy_route, copy_priority, source_order, max_sms or tag":
         ["copy(gpu, ints, memory, FERRY_COPY_MULTILINK)", "copy(gpu, ints, memory, 8)",
          "copy(gpu, ferry_copy_desc(), FERRY_ROUTE_DRIVER)",

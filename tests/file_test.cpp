@@ -1931,9 +1931,10 @@ TEST_F(files, views_are_read_and_written) {
     const temporary_file path(bytes(1));
     auto memory = ferry::device_memory<float>::create(gpu, 0, numbers.size());
     ASSERT_TRUE(memory.ok());
-    auto opened = ferry::file::open(gpu, path.path().c_str(), FERRY_FILE_READ | FERRY_FILE_WRITE);
+    auto opened = ferry::file::open(gpu, path.path().c_str(), ferry::file_flag::read | ferry::file_flag::write);
     ASSERT_TRUE(opened.ok()) << opened.error().line().text;
     const ferry::file &file = *opened;
+    EXPECT_EQ(file.info()->flags, FERRY_FILE_READ | FERRY_FILE_WRITE);
     ASSERT_TRUE(ferry::copy(gpu, numbers, *memory).ok());
     const auto image = memory->view().shaped(60, 100);
     ASSERT_TRUE(file.write(image.sub(0, 0, 10, 20), 100).ok()); // rows of 10 elements, one after the other
@@ -1963,7 +1964,41 @@ TEST_F(files, views_are_read_and_written) {
     std::vector<float> here(200);
     EXPECT_TRUE(file.read(100, here).ok());
     EXPECT_EQ(here, std::vector<float>(back.begin(), back.begin() + 200));
+    ASSERT_TRUE(file.write(here, 7).ok());
+    std::vector<float> again(200);
+    ASSERT_TRUE(file.read(7, again).ok());
+    EXPECT_EQ(here, again);
     EXPECT_EQ(ferry::file::open(gpu, "/nonexistent/ferry").error().code(), FERRY_ERROR_FILE);
+}
+
+TEST_F(files, flags_and_direct_of_cpp_reach_the_call) {
+    ferry_instance *const gpu = full.get();
+    const temporary_file path(bytes(1));
+    using ferry::file_direct;
+    using ferry::file_flag;
+    const auto refused = [&](ferry::file_flags flags, file_direct direct) {
+        return ferry::file::open(gpu, path.path().c_str(), flags, direct).error();
+    };
+    EXPECT_EQ(refused(file_flag::create, file_direct::automatic).field(), FERRY_FIELD_FLAGS);
+    EXPECT_EQ(refused(file_flag::keep_cache, file_direct::never).field(), FERRY_FIELD_DIRECT);
+    EXPECT_TRUE(refused(file_flag::write | file_flag::sync, file_direct::never).ok());
+    const status always = refused(file_flag::read, file_direct::always);
+    EXPECT_TRUE(always.ok() || always.code() == FERRY_ERROR_UNSUPPORTED) << always.line().text;
+    const auto reads = ferry::file::open(gpu, path.path().c_str());
+    EXPECT_EQ(reads->info()->flags, FERRY_FILE_READ);
+    EXPECT_EQ(reads->info()->size, 1u);
+    EXPECT_TRUE(refused(file_flag::write | file_flag::truncate, file_direct::automatic).ok());
+    EXPECT_EQ(reads->info()->size, 0u);
+    const int descriptor = ::open(path.path().c_str(), O_RDWR | O_CLOEXEC);
+    ASSERT_GE(descriptor, 0);
+    const auto info_of = [&](ferry::file_flags flags) {
+        const auto opened = ferry::file::open_descriptor(gpu, descriptor, flags, file_direct::never, 2);
+        return opened ? opened->info()->flags : 0;
+    };
+    EXPECT_EQ(info_of({}), FERRY_FILE_READ | FERRY_FILE_WRITE);
+    EXPECT_EQ(info_of(file_flag::read), FERRY_FILE_READ);
+    EXPECT_EQ(info_of(ferry::file_flags(FERRY_FILE_WRITE)), FERRY_FILE_WRITE);
+    ::close(descriptor);
 }
 
 TEST_F(files, pieces_are_read_from_offsets_in_cpp) {

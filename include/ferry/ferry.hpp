@@ -326,6 +326,16 @@ enum class event_flag : std::uint32_t {
 };
 using event_flags = flags<event_flag>;
 
+enum class file_flag : std::uint32_t {
+    read = FERRY_FILE_READ,
+    write = FERRY_FILE_WRITE,
+    create = FERRY_FILE_CREATE,
+    truncate = FERRY_FILE_TRUNCATE,
+    keep_cache = FERRY_FILE_KEEP_CACHE,
+    sync = FERRY_FILE_SYNC,
+};
+using file_flags = flags<file_flag>;
+
 namespace detail {
 
 template <class> inline constexpr bool is_flag = false;
@@ -335,6 +345,7 @@ template <> inline constexpr bool is_flag<register_flag> = true;
 template <> inline constexpr bool is_flag<array_flag> = true;
 template <> inline constexpr bool is_flag<stream_flag> = true;
 template <> inline constexpr bool is_flag<event_flag> = true;
+template <> inline constexpr bool is_flag<file_flag> = true;
 
 } // namespace detail
 
@@ -2683,27 +2694,37 @@ template <class To> void check_file_read() noexcept {
 
 struct pieces;
 
+// Whether transfers of a file bypass the page cache: FERRY_FILE_DIRECT_*.
+enum class file_direct : std::int32_t {
+    automatic = FERRY_FILE_DIRECT_AUTO,
+    never = FERRY_FILE_DIRECT_NEVER,
+    always = FERRY_FILE_DIRECT_ALWAYS,
+};
+
 // ferry_file_open: an open file, whose bytes are copied from and to memory and arrays. The destructor waits for the file
 // system. Copies that use the file continue.
 class file : public detail::owner<ferry_file *, detail::close_file> {
 public:
     using owner::owner;
-    // `flags`: FERRY_FILE_*. `direct`: FERRY_FILE_DIRECT_*. `max_threads`: of one copy, 0: no limit.
-    static result<file> open(ferry_instance *instance, const char *path, std::uint32_t flags = FERRY_FILE_READ,
-                             std::int32_t direct = FERRY_FILE_DIRECT_AUTO, std::uint32_t max_threads = 0) noexcept {
+    // `max_threads`: of one copy, 0: no limit.
+    static result<file> open(ferry_instance *instance, const char *path, file_flags flags = file_flag::read,
+                             file_direct direct = file_direct::automatic, std::uint32_t max_threads = 0) noexcept {
         const ferry_file_options options = how(flags, direct, max_threads);
         ferry_file *const none = nullptr;
         return detail::own<file>(instance, detail::fetch(none, ferry_file_open, instance, path, &options));
     }
     // ferry_file_open_descriptor: the caller keeps the descriptor, or the HANDLE on Windows.
-    static result<file> open_descriptor(ferry_instance *instance, std::int64_t os_handle, std::uint32_t flags = 0,
-                                        std::int32_t direct = FERRY_FILE_DIRECT_AUTO,
+    // Without flags, the file has the access of the descriptor.
+    static result<file> open_descriptor(ferry_instance *instance, std::int64_t os_handle, file_flags flags = {},
+                                        file_direct direct = file_direct::automatic,
                                         std::uint32_t max_threads = 0) noexcept {
         const ferry_file_options options = how(flags, direct, max_threads);
         ferry_file *const none = nullptr;
         return detail::own<file>(instance,
                                  detail::fetch(none, ferry_file_open_descriptor, instance, os_handle, &options));
     }
+    static file open(ferry_instance *, const char *, file_flags, int, ...) = delete;            // pass a file_direct
+    static file open_descriptor(ferry_instance *, std::int64_t, file_flags, int, ...) = delete; // pass a file_direct
 
     result<ferry_file_info> info() const noexcept {
         return detail::fetch(detail::sized<ferry_file_info>(), ferry_file_get_info, handle_);
@@ -2716,14 +2737,15 @@ public:
     }
     void at(std::uint64_t, std::uint64_t = 0, std::uint64_t = 0) const && = delete;
 
-    // Fills device memory or an array with the bytes from `offset` on. Returns when they have arrived.
+    // Fills device memory, host memory or an array with the bytes from `offset` on. Returns when they have arrived.
     template <class To> status read(std::uint64_t offset, To &&to, const copy_options &options = {}) const noexcept {
         detail::check_file_read<To>();
         return detail::with_file_copy<To>(to, handle_, offset, true, [&](const ferry_copy_desc &desc) noexcept {
             return ferry::copy(instance_, desc, options);
         });
     }
-    // Writes all bytes of device memory or of an array to the file, from `offset` on. Returns when the system has them.
+    // Writes all bytes of device memory, host memory or an array to the file, from `offset` on. Returns when the system
+    // has them.
     template <class From>
     status write(From &&from, std::uint64_t offset, const copy_options &options = {}) const noexcept {
         if constexpr (!detail::has_view<From>) detail::refuse_range<From>();
@@ -2756,10 +2778,10 @@ public:
                                      const copy_options &options = {}) const noexcept;
 
 private:
-    static ferry_file_options how(std::uint32_t flags, std::int32_t direct, std::uint32_t max_threads) noexcept {
+    static ferry_file_options how(file_flags flags, file_direct direct, std::uint32_t max_threads) noexcept {
         ferry_file_options options = detail::sized<ferry_file_options>();
-        options.flags = flags;
-        options.direct = direct;
+        options.flags = flags.bits();
+        options.direct = static_cast<std::int32_t>(direct);
         options.max_threads = max_threads;
         return options;
     }
