@@ -576,6 +576,7 @@ TEST_F(files, pieces_of_a_file_name_what_is_wrong) {
     refuse(reads, {memory, 991, 10}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
     EXPECT_EQ(error.limit, 1000u);
     refuse(reads, {memory, UINT64_MAX, 2}, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
+    EXPECT_EQ(error.value, UINT64_MAX) << "the end does not wrap around";
     refuse(reads, {0, 0, 10}, FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS);
     refuse(reads, {reinterpret_cast<std::uintptr_t>(here.data()), 0, 10}, FERRY_ERROR_PAGEABLE, FERRY_SIDE_DESTINATION,
            FERRY_FIELD_ADDRESS);
@@ -1969,6 +1970,37 @@ TEST_F(files, views_are_read_and_written) {
     ASSERT_TRUE(file.read(7, again).ok());
     EXPECT_EQ(here, again);
     EXPECT_EQ(ferry::file::open(gpu, "/nonexistent/ferry").error().code(), FERRY_ERROR_FILE);
+}
+
+TEST_F(files, an_offset_that_overflows_is_named_as_the_cause) {
+    ferry_instance *const gpu = full.get();
+    const temporary_file path(bytes(100));
+    const auto opened = ferry::file::open(gpu, path.path().c_str(), ferry::file_flag::read | ferry::file_flag::write);
+    ASSERT_TRUE(opened.ok());
+    std::vector<char> here(40);
+    const auto expect_offset = [](const status &refused, std::int32_t side, std::uint64_t limit, std::uint64_t value) {
+        EXPECT_EQ(refused.code(), FERRY_ERROR_OVERFLOW);
+        EXPECT_EQ(refused.side(), side);
+        EXPECT_EQ(refused.field(), FERRY_FIELD_OFFSET);
+        EXPECT_EQ(refused.info().numbers, FERRY_NUMBERS_AT_MOST);
+        EXPECT_EQ(refused.info().limit, limit);
+        EXPECT_EQ(refused.info().value, value);
+    };
+    const std::uint64_t before = std::uint64_t{0} - 4;
+    expect_offset(opened->read(before, here), FERRY_SIDE_SOURCE, UINT64_MAX - 39, before);
+    expect_offset(opened->write(here, before), FERRY_SIDE_DESTINATION, UINT64_MAX - 39, before);
+    EXPECT_STREQ(opened->read(before, here).line().c_str(),
+                 "source.offset: 18446744073709551612, must be at most 18446744073709551576 (FERRY_ERROR_OVERFLOW)");
+    // Boxes: 4 rows of 10 bytes that are 20 bytes apart.
+    auto box = ferry::describe_copy(ferry::view_of(here).shaped(10, 4), ferry::view_of(here).shaped(10, 4));
+    box->source = opened->at(before, 20);
+    expect_offset(ferry::copy(gpu, *box), FERRY_SIDE_SOURCE, UINT64_MAX - 69, before);
+    // The limit is an offset without an overflow. No file is so large.
+    EXPECT_EQ(opened->read(UINT64_MAX - 39, here).code(), FERRY_ERROR_OUT_OF_BOUNDS);
+    // An origin that overflows by itself is named, also in a file.
+    box->source = opened->at(8, 20);
+    box->source.x = before;
+    EXPECT_EQ(ferry::copy(gpu, *box).field(), FERRY_FIELD_X);
 }
 
 TEST_F(files, flags_and_direct_of_cpp_reach_the_call) {

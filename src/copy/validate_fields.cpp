@@ -35,6 +35,13 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_WIDTH, extent.width, 1, 1},
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_HEIGHT, extent.height, 1, end.row_pitch},
                  {FERRY_SIDE_EXTENT, FERRY_FIELD_DEPTH, extent.depth, 1, slice_pitch}};
+    std::uint64_t origin = 0, reach = 0, last = 0;
+    // Files are shorter than 64 bits, so the offset is to blame if the box itself fits.
+    if (end.file && find_offset(end, place.x, place.y, place.z, origin) &&
+        find_offset(end, extent.width - 1, extent.height - 1, extent.depth - 1, reach) && add(origin, reach, last) &&
+        place.address > UINT64_MAX - last)
+        return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_OFFSET, numbers::at_most, UINT64_MAX - last,
+                      place.address);
     std::uint64_t room = UINT64_MAX - place.address;
     const std::uint64_t whole = room - std::min(room, place.x); // what remains after the origin in x
     for (const auto &step : steps) {
