@@ -14,6 +14,8 @@
  *              into an exception and exists only where exceptions are enabled. Nothing else throws. Errors count
  *              bytes, as in ferry.h. line() and what() of an error about a typed view also count its elements.
  *              Descriptors and batches have no element type.
+ *              While developing, open the instance with options.checks = FERRY_CHECKS_FULL. ferry then also detects wrong
+ *              addresses, kinds and devices.
  *   Ownership  Owners are movable, not copyable, and empty after a move. The destructor destroys what they own. They
  *              keep a pointer to the ferry_instance they were made with, which must outlive them. The compiler refuses a
  *              temporary instance, pool or stream; it cannot refuse a variable whose scope ends too early. Errors during
