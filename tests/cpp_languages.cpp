@@ -678,6 +678,12 @@ void copy_many(const ferry::instance &ferry) {
     expect(ferry::copy_batch(ferry, halves, ferry::copy_flag::check_overlap), "a batch goes up");
     expect(ferry::copy(ferry, device, back), "and comes back");
     expect(back[0] == 32 && back[32] == 0, "each half where it belongs");
+    const ferry::piece swapped[] = {*ferry::describe_piece(back, device)};
+    expect(swapped[0].size == 256 && ferry::copy_pieces(ferry, swapped).ok(), "a piece is made of two ranges");
+    expect(ferry::describe_piece(host.view().shaped(8, 8).sub(0, 4), device.view().sub(0, 32).shaped(4, 8))
+                   .error()
+                   .field() == FERRY_FIELD_ROW_PITCH,
+           "rows with gaps are refused");
 
     const auto first = reinterpret_cast<std::uintptr_t>(host.data());
     const std::uint64_t to[] = {device.address(), device.address() + 128}, from[] = {first, first + 128},
