@@ -45,6 +45,9 @@ extern "C" {
  *
  * Files are read and written in the order of the stream. Graphs, prepared batches and fills take no files
  * (FERRY_ERROR_UNSUPPORTED, or FERRY_ERROR_CAPTURE on a stream that is being captured).
+ *
+ * In the child of a fork, ferry_file_get_info and ferry_file_close work as in the parent, whose copies continue. All other
+ * calls with files return -1003 and do nothing (see Forks in ferry.h).
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* ferry_file_options.flags */
