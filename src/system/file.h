@@ -66,8 +66,8 @@ public:
     // to read a range into the cache.
     bool is_missing(std::uint64_t offset) const noexcept;
     void expect(std::uint64_t offset, std::uint64_t size) const noexcept;
-    // Whether a read would wait for the disk, judged by a sample of the bytes. False if the file system does not tell, as
-    // on servers, where only more threads make reads faster.
+    // Whether a read would wait for the disk, judged by a sample of the bytes. False if the file system does not
+    // report it, as on servers, where only more threads make reads faster.
     bool is_slow(std::uint64_t offset, std::uint64_t size) const noexcept;
     // Lets the file system reserve space for bytes that are about to be written. The size of the file does not change.
     void reserve(std::uint64_t offset, std::uint64_t size) const noexcept;
