@@ -582,6 +582,7 @@ TEST_F(files, pieces_of_a_file_name_what_is_wrong) {
            FERRY_FIELD_ADDRESS);
     refuse(reads, {UINT64_MAX - 3, 0, 10}, FERRY_ERROR_OVERFLOW, FERRY_SIDE_PIECES, FERRY_FIELD_SIZE);
     refuse(writes, {memory, 0, 10}, FERRY_ERROR_HANDLE, FERRY_SIDE_PIECES, FERRY_FIELD_SOURCE_FILE, false);
+    EXPECT_EQ(describe(error), "pieces.source_file: the file was not opened with FERRY_FILE_READ (FERRY_ERROR_HANDLE)");
 
     const ferry_piece one = {memory, 0, 10};
     ferry_piece_list list;
@@ -1078,10 +1079,16 @@ TEST_F(files, a_copy_that_a_file_cannot_serve_is_refused_with_its_field) {
     EXPECT_EQ(past.limit, 10'000u);
     expect({on_device(memory), in_file(reads, 0, 1'000), 1'000, 11, 1, {}}, FERRY_ERROR_OUT_OF_BOUNDS,
            FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
-    expect({on_device(memory), in_file(writes, 0), 10, 1, 1, {}}, FERRY_ERROR_HANDLE, FERRY_SIDE_SOURCE,
-           FERRY_FIELD_FILE);
-    expect({in_file(reads, 0), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_HANDLE, FERRY_SIDE_DESTINATION,
-           FERRY_FIELD_FILE);
+    const ferry_error_info unread = expect({on_device(memory), in_file(writes, 0), 10, 1, 1, {}}, FERRY_ERROR_HANDLE,
+                                           FERRY_SIDE_SOURCE, FERRY_FIELD_FILE);
+    EXPECT_EQ(describe(unread), "source.file: the file was not opened with FERRY_FILE_READ (FERRY_ERROR_HANDLE)");
+    const ferry_error_info unwritten = expect({in_file(reads, 0), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_HANDLE,
+                                              FERRY_SIDE_DESTINATION, FERRY_FIELD_FILE);
+    EXPECT_EQ(describe(unwritten),
+              "destination.file: the file was not opened with FERRY_FILE_WRITE (FERRY_ERROR_HANDLE)");
+    EXPECT_EQ(unwritten.numbers, FERRY_NUMBERS_OPENED);
+    EXPECT_EQ(unwritten.value, FERRY_FILE_READ);
+    EXPECT_EQ(unwritten.limit, FERRY_FILE_WRITE);
     expect({in_file(writes, INT64_MAX - 5), on_device(memory), 10, 1, 1, {}}, FERRY_ERROR_OUT_OF_BOUNDS,
            FERRY_SIDE_DESTINATION, FERRY_FIELD_OFFSET);
     expect({in_file(writes, 0), in_file(reads, 0), 10, 1, 1, {}}, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_DESTINATION,

@@ -253,12 +253,12 @@ TEST_F(piece_lists, every_wrong_field_is_named_with_its_value_and_limit) {
     const std::uint64_t largest = (UINT64_MAX - 7 - address(is.destinations)) / 8 * 8;
     using list = ferry_piece_list;
     const wrong_field rows[] = {
-        {"a struct_size that is too small", FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE, FERRY_NUMBERS_KNOWN, 4,
-         56, [](list &each) { each.struct_size = 4; }},
-        {"no struct_size", FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE, FERRY_NUMBERS_KNOWN, 0, 56,
+        {"a struct_size that is too small", FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE, FERRY_NUMBERS_AT_LEAST,
+         4, 8, [](list &each) { each.struct_size = 4; }},
+        {"no struct_size", FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE, FERRY_NUMBERS_AT_LEAST, 0, 8,
          [](list &each) { each.struct_size = 0; }},
-        {"a struct_size that is too large", FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE, FERRY_NUMBERS_KNOWN,
-         4097, 56, [](list &each) { each.struct_size = 4097; }},
+        {"a struct_size that is too large", FERRY_ERROR_ABI_MISMATCH, FERRY_FIELD_STRUCT_SIZE, FERRY_NUMBERS_AT_MOST,
+         4097, 4096, [](list &each) { each.struct_size = 4097; }},
         {"a reserved field", FERRY_ERROR_RESERVED, FERRY_FIELD_RESERVED, FERRY_NUMBERS_VALUE, 7, 0,
          [](list &each) { each.reserved = 7; }},
         {"no destinations", FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_DESTINATIONS, FERRY_NUMBERS_VALUE, 0, 0,

@@ -232,7 +232,10 @@ TEST_F(pinned_pools, at_the_limit_give_a_larger_block_if_no_memory_can_be_releas
     ASSERT_OK(ferry_pinned_pool_free(small.get(), blocks[3], nullptr)); // the last two share one allocation
     EXPECT_EQ(allocate(small, size / 8), blocks[3]);
     void *none = &none;
-    EXPECT_EQ(ferry_pinned_pool_alloc(small.get(), size / 8, &none, nullptr), FERRY_ERROR_LIMIT);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_pinned_pool_alloc(small.get(), size / 8, &none, &error), error, FERRY_ERROR_LIMIT,
+                   FERRY_SIDE_OPTIONS, FERRY_FIELD_MAX_SIZE);
+    EXPECT_EQ(describe(error), "options.max_size: 2162688, must be at most 2097152 (FERRY_ERROR_LIMIT)");
     for (void *const one : blocks)
         ASSERT_OK(ferry_pinned_pool_free(small.get(), one, nullptr));
 }

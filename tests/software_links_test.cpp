@@ -599,8 +599,7 @@ TEST_F(software_links, settings_out_of_range_are_refused) {
         {good, FERRY_ERROR_INVALID_ARGUMENT,
          "driver_options.links: 4, must be from 0 to 3 (FERRY_ERROR_INVALID_ARGUMENT)"},
         {good, FERRY_ERROR_ABI_MISMATCH,
-         "driver_options.struct_size: 7, unlike this library's " + std::to_string(sizeof(ferry_software_options)) +
-             " (FERRY_ERROR_ABI_MISMATCH)"},
+         "driver_options.struct_size: 7, must be at least 8 (FERRY_ERROR_ABI_MISMATCH)"},
         {good, FERRY_ERROR_OUT_OF_MEMORY,
          "no host memory for the library's own structures (FERRY_ERROR_OUT_OF_MEMORY)"},
     };

@@ -1616,8 +1616,9 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_EXECUTABLE 86
 #define FERRY_FIELD_RESULT 87 /* a parameter in which the call stores or fills something */
 #define FERRY_FIELD_PATH 88
-#define FERRY_FIELD_OFFSET 89 /* `address` of a place in a file, or a source of pieces in a file */
-#define FERRY_FIELD_DIRECT 90 /* of ferry_file_options */
+#define FERRY_FIELD_OFFSET 89   /* `address` of a place in a file, or a source of pieces in a file */
+#define FERRY_FIELD_DIRECT 90   /* of ferry_file_options */
+#define FERRY_FIELD_MAX_SIZE 91 /* of ferry_pinned_pool_options */
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1657,6 +1658,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_NUMBERS_SHIFT 26 /* value is an address whose distance to the prepared address is no multiple of limit */
 #define FERRY_NUMBERS_PREPARED 27 /* value and limit, the prepared address, are memory of different kinds */
 #define FERRY_NUMBERS_SYSTEM 28 /* value: the system's error number, or FERRY_FILE_ENDED; limit: an offset in a file */
+#define FERRY_NUMBERS_OPENED 29 /* value is the FERRY_FILE_* access of the file, which lacks the flag limit */
 
 /*
  * Details of an error. Set struct_size before the call: 0 counts as 56, the size of the struct in this version, and

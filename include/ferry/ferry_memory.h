@@ -582,7 +582,8 @@ FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, st
  *                the pool only has to grow, the call takes as long as ferry_host_alloc. Otherwise the class is none.
  * Ownership:     *address is the caller's until ferry_pinned_pool_free or ferry_pinned_pool_free_async.
  * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
- *                streams have passed their frees, unless `size` itself exceeds the limit; as ferry_host_alloc.
+ *                streams have passed their frees, unless `size` itself exceeds the limit. The field is
+ *                FERRY_FIELD_MAX_SIZE, and the value is the size that the pool would have. As ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address,
                                           ferry_error_info *error);

@@ -41,9 +41,6 @@ error check_direct(const ferry_file_options &options) noexcept {
     return {};
 }
 
-std::uint32_t access_of(const open_file &file) noexcept {
-    return (file.may_read() ? FERRY_FILE_READ : 0) | (file.may_write() ? FERRY_FILE_WRITE : 0);
-}
 open_file::access to_access(std::uint32_t flags) noexcept {
     return {.reads = (flags & FERRY_FILE_READ) != 0,
             .writes = (flags & FERRY_FILE_WRITE) != 0,

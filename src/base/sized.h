@@ -10,14 +10,19 @@
 
 namespace ferry {
 
-constexpr error abi_mismatch(std::uint64_t size, std::uint64_t known) noexcept {
-    return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, numbers::known, known, size};
-}
-
 // A size below two 32-bit words leaves no space for a field. A size above one page indicates garbage rather than a
 // newer header.
 constexpr std::uint32_t smallest_size = 8;
-constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= smallest_size && size <= 4096; }
+constexpr std::uint32_t largest_size = 4096;
+constexpr bool plausible_size(std::uint32_t size) noexcept { return size >= smallest_size && size <= largest_size; }
+
+constexpr error abi_mismatch(std::uint32_t size, std::uint64_t known) noexcept {
+    const numbers given = size < smallest_size  ? numbers::at_least
+                          : size > largest_size ? numbers::at_most
+                                                : numbers::known;
+    const std::uint64_t limit = size < smallest_size ? smallest_size : size > largest_size ? largest_size : known;
+    return {FERRY_ERROR_ABI_MISMATCH, FERRY_SIDE_NONE, FERRY_FIELD_STRUCT_SIZE, given, limit, size};
+}
 
 // Fields of `ours` beyond the end of `theirs` keep their defaults. Bytes of `theirs` beyond the end of `ours` must be
 // zero.

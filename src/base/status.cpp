@@ -212,8 +212,9 @@ constexpr field_text fields[] = {
     {"path", as_address},
     {"offset", as_number},
     {"direct", as_signed},
+    {"max_size", as_number},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_DIRECT + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_MAX_SIZE + 1);
 
 // How value and limit are printed: the words between them, and the form of the limit if it is not the field's.
 struct relation {
@@ -253,8 +254,9 @@ constexpr relation relations[] = {
     {"must differ from the prepared address by a multiple of", as_number, true},
     {"must be memory of the same kind as the prepared address"},
     {},
+    {},
 };
-static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_SYSTEM + 1);
+static_assert(sizeof relations / sizeof relations[0] == FERRY_NUMBERS_OPENED + 1);
 
 template <class Row, std::size_t count> const Row &row_or_first(const Row (&rows)[count], std::int32_t index) noexcept {
     return rows[index >= 0 && static_cast<std::size_t>(index) < count ? index : 0];
@@ -377,6 +379,10 @@ bool write_numbers(const ferry_error_info &details, const field_text &field, con
         return true;
     case FERRY_NUMBERS_SYSTEM:
         write_file_failure(details, text, size);
+        return true;
+    case FERRY_NUMBERS_OPENED:
+        std::snprintf(text, size, "the file was not opened with %s",
+                      details.limit == FERRY_FILE_WRITE ? "FERRY_FILE_WRITE" : "FERRY_FILE_READ");
         return true;
     case FERRY_NUMBERS_OBSTACLE:
         std::snprintf(text, size, "%s", text_of(details.value));

@@ -50,6 +50,7 @@ enum class numbers : std::int32_t {
     shift = FERRY_NUMBERS_SHIFT,
     prepared = FERRY_NUMBERS_PREPARED,
     system = FERRY_NUMBERS_SYSTEM,
+    opened = FERRY_NUMBERS_OPENED,
 };
 
 struct error {

@@ -90,7 +90,9 @@ error file_pieces::enter(context_scope &scope) noexcept {
 
 error file_pieces::check() noexcept {
     const open_file &file = input_.source_file->file;
-    if (!file.may_read()) return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_PIECES, FERRY_FIELD_SOURCE_FILE);
+    if (!file.may_read())
+        return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_PIECES, FERRY_FIELD_SOURCE_FILE, numbers::opened, FERRY_FILE_READ,
+                      access_of(file));
     std::uint64_t file_size = 0;
     if (const std::int32_t code = file.measure(file_size)) {
         error failed = to_error(file_failure{code});

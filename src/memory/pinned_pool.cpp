@@ -35,9 +35,10 @@ error pinned_pool::make_room(int block_class, pool_lock &held, pinned_block *&fo
     const bool can_release = needed - left <= slabs_.ready_bytes();
     if (use_ == use::of_instance || !can_release)
         if ((found = slabs_.take_ready_or_larger(block_class))) return {};
-    if (!can_release) return at_limit;
-    if (error failed = slabs_.release(needed - left, held)) return failed;
-    return needed <= slabs_.room() ? ok : at_limit; // other threads may have used the space first
+    if (can_release)
+        if (error failed = slabs_.release(needed - left, held)) return failed;
+    if (can_release && needed <= slabs_.room()) return {}; // other threads may have used the space first
+    return use_ == use::of_program ? slabs_.refuse(needed) : at_limit;
 }
 
 error pinned_pool::find_or_grow(int block_class, bool may_grow, pool_lock &held, pinned_block *&found) noexcept {

@@ -61,6 +61,11 @@ std::uint64_t pinned_slabs::room() const noexcept {
     return (limit - std::min(limit, reserved_ + growing_)) / slab_unit * slab_unit;
 }
 
+error pinned_slabs::refuse(std::uint64_t amount) const noexcept {
+    return refuse_option(FERRY_ERROR_LIMIT, FERRY_FIELD_MAX_SIZE, numbers::at_most, limit_,
+                         reserved_ + growing_ + amount);
+}
+
 std::uint64_t pinned_slabs::ready_bytes() const noexcept {
     std::uint64_t bytes = 0;
     for (const slab_place &place : slabs_)

@@ -72,6 +72,8 @@ public:
     static std::uint64_t min_size(int block_class) noexcept;
     std::uint64_t room() const noexcept;        // bytes up to the limit
     std::uint64_t ready_bytes() const noexcept; // in slabs in which every block is ready
+    // The error of a request for which there is no room. Only for a pool with a limit.
+    [[gnu::cold]] error refuse(std::uint64_t amount) const noexcept;
     // Allocates a slab and takes a block of it. The limit must leave space for one block.
     error grow(int block_class, pool_lock &held, pinned_block *&taken) noexcept;
     // Releases slabs in which every block is ready, until `bytes` are released or there is no such slab left.

@@ -84,8 +84,10 @@ namespace {
                                  resolved_place &resolved) noexcept {
     resolved.kind = memory_kind::file;
     resolved.device = -1;
-    const bool is_allowed = use == host_use::read ? file.file.may_read() : file.file.may_write();
-    if (!is_allowed) return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_FILE);
+    const std::uint32_t needed = use == host_use::read ? FERRY_FILE_READ : FERRY_FILE_WRITE,
+                        access = access_of(file.file);
+    if (!(access & needed))
+        return refuse(FERRY_ERROR_HANDLE, FERRY_SIDE_NONE, FERRY_FIELD_FILE, numbers::opened, needed, access);
     constexpr std::uint64_t max_size = INT64_MAX;
     std::uint64_t size = max_size;
     if (use == host_use::read)

@@ -92,6 +92,15 @@ private:
 } // namespace ferry
 
 // A file of the program. It stays open until the program has closed it and no copy uses it any more.
+namespace ferry {
+
+// FERRY_FILE_READ, FERRY_FILE_WRITE or both.
+inline std::uint32_t access_of(const open_file &file) noexcept {
+    return (file.may_read() ? FERRY_FILE_READ : 0) | (file.may_write() ? FERRY_FILE_WRITE : 0);
+}
+
+} // namespace ferry
+
 struct ferry_file {
     explicit ferry_file(const ferry::allocator &memory) noexcept : file(memory), memory(memory) {}
 
