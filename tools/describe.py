@@ -380,6 +380,7 @@ def describe_struct(struct, known, callbacks, structs):
 # ---- Functions
 
 def describe_parameter(parameter, names, nullable, versioned, text, known):
+    """`versioned`: the structs that the call fills up to their struct_size."""
     kind, name = parameter.type, parameter.name
     target = kind[:-1].strip()  # of a pointer
     one = {"name": name, "type": kind}
@@ -415,6 +416,8 @@ def describe_function(function, comment, of_comment, defaults, versioned, known,
     if unknown:
         sys.exit(f"{function.name} has no parameter {', '.join(sorted(unknown))} that may be NULL")
     returns_status = function.returns == "int32_t" and not given.get("Errors", "").startswith("none")
+    if function.returns == "void":
+        versioned = set()  # a call that cannot refuse a struct_size overwrites it
     values = values_of(given.get("Values", ""))
     unknown = set(values) - of_comment - {"returned"}
     if unknown or "Values" in given and not values:

@@ -1157,9 +1157,9 @@ FERRY_API int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_co
  * size 0, whose addresses are not used. If `destinations` or `sources` of the list is NULL, the batch keeps its
  * destinations or its sources. The sizes of the list are not read. The change is ordered on `stream`: earlier launches
  * use the old addresses; later launches, also replays of graphs, use the new ones. The caller orders launches on other
- * streams. Each piece keeps its size, its kind of memory (pinned host memory, the device's or a peer's), and its
- * destination's remainder modulo 16. The new addresses are checked as before, with the options and for the context that
- * the batch was prepared with.
+ * streams. Each piece keeps its size, its kind of memory (pageable or pinned host memory, memory of the device or of a
+ * peer), and its destination's remainder modulo 16. The new addresses are checked as before, with the options and for
+ * the context that the batch was prepared with.
  *
  * Thread-safety: safe, but not beside another call on the same prepared batch: ferry_prepared_launch,
  *                ferry_prepared_destroy or this one. Launches of a graph that holds the batch may run beside it: only

@@ -231,6 +231,16 @@ for name, old, new, complaint in INCOMPLETE:
         except SystemExit as refused:
             check(complaint in str(refused), "the generator says:", refused)
 
+# ---- Structs that a call overwrites
+
+setters = {one["name"]: {parameter["name"]: parameter["direction"] for parameter in one["parameters"]
+                         if "direction" in parameter}
+           for one in description["functions"] if one["returns"] == "void" and one["parameters"]}
+for name, parameter in (("ferry_piece_list_set", "list"), ("ferry_piece_list_set_arrays", "list"),
+                        ("ferry_copy_desc_set", "copy"), ("ferry_place_any", "place"), ("ferry_place_file", "place"),
+                        ("ferry_fill_desc_init", "fill")):
+    check(setters[name][parameter] == "out", name, "overwrites the whole", parameter)
+
 # ---- Pointers of structs, and the work that a ticket reports
 
 for one in description["structs"]:
