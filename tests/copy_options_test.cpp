@@ -247,7 +247,7 @@ std::vector<ticket_call> copy_options::ticket_calls(ferry_instance *instance, co
              return ferry_copy_pieces_async(instance, in_arrays(destinations, sources, sizes, count), o, on, ticket,
                                             nullptr);
          }},
-        {"ferry_prepared_launch", 0,
+        {"ferry_prepared_launch", sizes[0] + sizes[1],
          [=](options o, CUstream on, ferry_ticket **ticket) {
              return ferry_prepared_launch(launched, o, on, ticket, nullptr);
          }},

@@ -220,7 +220,15 @@ TEST_F(traces, every_kind_of_call_is_reported) {
     ASSERT_OK(ferry_fill_async(traced.get(), &fill, nullptr, stream, nullptr, nullptr));
     ASSERT_OK(ferry_copy_async(traced.get(), &copies[0], nullptr, stream, &ticket, nullptr));
     ASSERT_OK(ferry_prepared_create(traced.get(), copies, 2, nullptr, stream, &prepared, nullptr));
-    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
+    ferry_ticket *of_launch = nullptr;
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, &of_launch, nullptr));
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_wait(of_launch, -1, nullptr));
+    EXPECT_OK(ferry_ticket_get_info(of_launch, &info, nullptr));
+    EXPECT_EQ(info.bytes_total, 300u);
+    EXPECT_EQ(info.bytes_done, 300u);
+    EXPECT_OK(ferry_ticket_release(of_launch, nullptr));
     const std::vector<ferry_trace_event> events = this->events(10);
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
@@ -231,7 +239,7 @@ TEST_F(traces, every_kind_of_call_is_reported) {
                         {FERRY_TRACE_BATCH, 48, 2},
                         {FERRY_TRACE_FILL, 128, 1},
                         {FERRY_TRACE_COPY, 100, 1},
-                        {FERRY_TRACE_PREPARED, 0, 0}};
+                        {FERRY_TRACE_PREPARED, 300, 2}};
     ASSERT_EQ(events.size(), 2 * std::size(wanted));
     for (std::size_t i = 0; i < std::size(wanted); ++i) {
         SCOPED_TRACE(i);

@@ -429,7 +429,7 @@ struct ferry_options {
 /* What was called: ferry_trace_event.kind. */
 #define FERRY_TRACE_COPY 1     /* a single copy */
 #define FERRY_TRACE_BATCH 2    /* a batch of copies or pieces */
-#define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch; bytes and count are 0 */
+#define FERRY_TRACE_PREPARED 3 /* the launch of a prepared batch */
 #define FERRY_TRACE_FILL 4
 
 /* When an event is reported: ferry_trace_event.phase, ferry_options.trace_phases. */
@@ -858,7 +858,7 @@ typedef struct ferry_ticket_info {
     int32_t status;       /* of the work. 0: in flight, or ended with success; else what ended it */
     int32_t route;        /* FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0 */
     uint64_t bytes_done;  /* bytes that have arrived. Before the end, only staged copies and files have a number */
-    uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a prepared batch or a stream */
+    uint64_t bytes_total; /* of the copy, the batch or the fill. 0: a stream */
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
     uint64_t file_offset; /* bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE */
     int32_t file_error;   /* number of the error, FERRY_FILE_ENDED or FERRY_FILE_CANCELLED; 0: no error of a file */

@@ -110,7 +110,11 @@ std::int32_t create_and_report(ferry_instance *instance, const given_copies &giv
     const bool no_wait = input.options.preferences.no_wait; // of the launches
     input.options.preferences.no_wait = false;
     const error failed = create_prepared(*instance, input, stream, *prepared, bad_index);
-    if (!failed) (*prepared)->no_wait = no_wait;
+    if (!failed) {
+        (*prepared)->no_wait = no_wait;
+        (*prepared)->count = input.count;
+        (*prepared)->bytes = sum_bytes(input);
+    }
     return report_item(details, failed, given.item, bad_index);
 }
 
@@ -189,12 +193,13 @@ int32_t ferry_prepared_launch(ferry_prepared *prepared, const ferry_copy_options
         no_wait = chosen.preferences.no_wait;
     }
     const auto run = [&]() noexcept {
-        return enqueue_with_ticket(instance, ticket, chosen.tag, 0, [&](ferry_ticket *made) noexcept {
+        return enqueue_with_ticket(instance, ticket, chosen.tag, prepared->bytes, [&](ferry_ticket *made) noexcept {
             return launch_prepared(*prepared, no_wait, stream, made);
         });
     };
     if (!instance.trace) return report(details, run());
-    const traced_call call = {FERRY_TRACE_PREPARED, copy_form::asynchronous, stream, 0, 0, chosen.tag};
+    const traced_call call = {FERRY_TRACE_PREPARED, copy_form::asynchronous, stream,
+                              prepared->bytes,      prepared->count,         chosen.tag};
     return report(details, instance.trace.run(call, run));
 }
 

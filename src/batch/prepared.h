@@ -13,6 +13,7 @@ struct ferry_prepared {
     ferry::batch_request *request;
     std::uint64_t table = 0, table_records = 0;
     ferry::call_options options;
+    std::uint64_t count = 0, bytes = 0;    // of the input
     bool no_wait = false;                  // of launches without options of their own; `options` do not contain it
     unsigned long long context_number = 0; // of the context, whose end frees the table; 0: unknown
     ferry::piece_table tables[ferry::piece_groups]; // parts of the table
