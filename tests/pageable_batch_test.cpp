@@ -2,6 +2,7 @@
 // reference, and checks the order on streams.
 #include <cstring>
 #include <deque>
+#include <optional>
 #include <thread>
 
 #if !defined(_WIN32)
@@ -48,6 +49,7 @@ protected:
         const gate held(stream);
         ASSERT_OK(pieces.batch.copy_async(counted.get(), stream));
     }
+    void expect_explained(const way &one, const how &options, std::uint64_t size, std::uint64_t count, bool is_busy);
     void expect_one_launch(int launches = 1) {
         EXPECT_EQ(driver.calls("cuLaunchKernel"), launches);
         for (const char *const call : {"cuMemcpy3DAsync", "cuMemcpyHtoDAsync", "cuMemcpyDtoHAsync", "cuMemcpyAsync"})
@@ -262,6 +264,108 @@ TEST_F(pageable_batch, the_explanation_reports_the_longest_wait_of_a_copy) {
     EXPECT_EQ(wait_of({&within}), FERRY_BLOCKS_NO);
     EXPECT_EQ(wait_of({&within, &up}), FERRY_BLOCKS_NO);
     EXPECT_EQ(wait_of({&within, &up, &apart}), FERRY_BLOCKS_UNTIL_DONE) << "between host memory";
+}
+
+struct shares {
+    std::uint64_t staged, driver, kernel, buffered;
+};
+shares counted_by(const instance_owner &instance) {
+    ferry_device_counters all = {};
+    all.struct_size = sizeof all;
+    EXPECT_OK(ferry_device_get_counters(instance.get(), 0, &all, nullptr));
+    return {all.staged.copies, all.driver.copies, all.kernel.copies, all.buffered.copies};
+}
+
+// Leaves `count` pieces of one size that do not touch each other.
+void make_equal(scattered &pieces, std::uint64_t count, std::uint64_t size) {
+    pieces.offsets.resize(count);
+    pieces.batch.to.resize(count);
+    pieces.batch.from.resize(count);
+    pieces.batch.sizes.resize(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        pieces.offsets[i] = {i * (size + 3), i * (size + 1), size};
+        pieces.batch.to[i] = pieces.destination.address() + i * (size + 3);
+        pieces.batch.from[i] = pieces.source.address() + i * (size + 1);
+        pieces.batch.sizes[i] = size;
+    }
+}
+
+TEST_F(pageable_batch, urgent_pieces_on_an_idle_stream_are_staged_together) {
+    constexpr std::uint64_t above_commands = (64 << 10) + 1;
+    for (const way &one : both_ways) {
+        const bool is_up = one.from == place_kind::pageable;
+        const std::uint64_t size = is_up ? above_commands : 500;
+        scattered pieces(one.from, one.to, 30, size, 1);
+        make_equal(pieces, 30, size);
+        wait();
+        const shares before = counted_by(counted);
+        driver.reset_counts();
+        ASSERT_OK(pieces.batch.copy_async(counted.get(), stream, urgent));
+        wait();
+        const shares after = counted_by(counted);
+        EXPECT_EQ(after.staged - before.staged, 30u);
+        EXPECT_EQ(after.driver - before.driver, 0u);
+        expect_one_launch(2); // the first one finds out whether the device has room
+        pieces.expect_copied();
+    }
+}
+
+void pageable_batch::expect_explained(const way &one, const how &options, std::uint64_t size, std::uint64_t count,
+                                      bool is_busy) {
+    const bool is_up = one.from == place_kind::pageable;
+    const bool waits_for_work = options.has(is_up ? read_in_the_call : written_in_the_call);
+    if (is_busy && waits_for_work) return; // the call would wait for the gate
+    scattered pieces(one.from, one.to, count + 1, size, 1);
+    make_equal(pieces, count, size);
+    wait();
+    ferry_batch_explanation told = {};
+    told.struct_size = sizeof told;
+    const shares before = counted_by(counted);
+    {
+        std::optional<gate> held;
+        if (is_busy) held.emplace(stream);
+        ASSERT_OK(ferry_copy_pieces_explain_async(
+            counted.get(),
+            in_arrays(pieces.batch.to.data(), pieces.batch.from.data(), pieces.batch.sizes.data(), count), options,
+            stream, &told, nullptr));
+        if (is_busy && told.blocks != FERRY_BLOCKS_NO) return;
+        ASSERT_OK(pieces.batch.copy_async(counted.get(), stream, options));
+    }
+    wait();
+    const shares after = counted_by(counted);
+    const std::uint64_t staged = after.staged - before.staged, by_driver = after.driver - before.driver;
+    EXPECT_EQ(staged + by_driver + after.buffered - before.buffered, count);
+    EXPECT_EQ(told.staged.copies + told.singles.copies, count);
+    const bool is_as_told = count == 1 ? told.staged.copies <= staged : told.staged.copies == staged;
+    EXPECT_TRUE(is_as_told || told.staging_delay_ns != 0) << told.staged.copies << " explained, " << staged << " made";
+    EXPECT_TRUE(by_driver == 0 || is_busy || waits_for_work || told.blocks != FERRY_BLOCKS_NO);
+    EXPECT_TRUE(staged == 0 || waits_for_work || told.blocks == FERRY_BLOCKS_NO);
+    EXPECT_EQ(told.staged.predicted_ns + told.singles.predicted_ns != 0, staged + by_driver == count);
+    pieces.expect_copied();
+}
+
+// Every explanation is compared with what the call then does.
+TEST_F(pageable_batch, the_explanation_is_what_the_call_does) {
+    for (const bool is_software_profile : {false, true}) {
+        if (is_software_profile) {
+            ferry_options options = driver.options();
+            ferry_instance *opened = nullptr;
+            ASSERT_OK(ferry_open(&options, &opened, nullptr));
+            counted = instance_owner(opened);
+            ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+        }
+        for (const way &one : both_ways)
+            for (const how &options : {ordinary, urgent, urgent | read_in_the_call, urgent | written_in_the_call})
+                for (const std::uint64_t size : {500, 16 << 10, 80 << 10})
+                    for (const std::uint64_t count : {1, 2, 20})
+                        for (const bool is_busy : {false, true}) {
+                            SCOPED_TRACE(testing::Message()
+                                         << options << (one.from == place_kind::pageable ? " up" : " down") << ", size "
+                                         << size << ", count " << count << (is_busy ? ", busy" : "")
+                                         << (is_software_profile ? ", default profile" : ""));
+                            expect_explained(one, options, size, count, is_busy);
+                        }
+    }
 }
 
 TEST_F(pageable_batch, the_bytes_that_earlier_work_writes_are_copied) {

@@ -972,9 +972,11 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * makes copies into arrays. Between pageable memory and the context's device, pieces are staged together with boxes of
  * at most 16384 rows: in one launch for each direction, or in several launches above 1 GiB.
  *
- * Some options change this. Each box has a call or launch of its own with a forced route, URGENT, CALL, NO_KERNELS,
- * MULTILINK, DESTINATION_WRITTEN or max_sms. With NO_KERNELS, with the route DRIVER, and if only one piece or box of a
- * direction has pageable memory, ferry_copy_async's rules apply to each pageable copy.
+ * Some options change this. URGENT pieces are staged together on an idle stream too, without a prediction. There is one
+ * exception: if no piece from pageable to device memory is larger than 64 KiB, ferry chooses as for NORMAL, because the
+ * driver sends the bytes of such pieces past the queues. Each box has a call or launch of its own with a forced route,
+ * URGENT, CALL, NO_KERNELS, MULTILINK, DESTINATION_WRITTEN or max_sms. With NO_KERNELS, with the route DRIVER, and if
+ * only one piece or box of a direction has pageable memory, ferry_copy_async's rules apply to each pageable copy.
  *
  * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of
  * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, pass

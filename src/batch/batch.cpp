@@ -42,9 +42,9 @@ error submit(ferry_instance &instance, const batch_input &input, batch_request &
     batch_steps steps;
     if (error failed = make_steps(of, input, request, steps)) return failed;
     if (!found) return run_steps(of, steps);
-    explain_steps(of, steps, *found);
     blocking longest = blocking::no;
-    if (error failed = find_longest_wait(of, steps, longest)) return failed;
+    if (error failed = explain_calls(of, steps, longest)) return failed;
+    explain_steps(of, steps, *found);
     found->blocks = static_cast<std::int32_t>(longest);
     return {};
 }

@@ -122,6 +122,8 @@ error choose_staging(const batch_submission &of, const pageable_copies &copies, 
                             .form = of.site.is_waited_for ? copy_form::synchronous : copy_form::asynchronous};
     facts.count = copies.pieces.size();
     facts.bytes = copies.bytes;
+    const piece_group group = copies.to_device ? piece_group::pageable_up : piece_group::pageable_down;
+    facts.largest = of.request.pieces.facts(static_cast<int>(group)).largest;
     facts.is_captured = of.site.is_captured;
     facts.threads = instance.staging_threads;
     facts.preferences = of.request.preferences;

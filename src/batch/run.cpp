@@ -14,7 +14,7 @@ public:
     step_walker(const batch_submission &of, const batch_steps &steps) noexcept : of_(of), steps_(steps), singles_(of) {}
 
     error check(shape &refused) noexcept;
-    error find_longest_wait(blocking &longest) noexcept;
+    error explain_calls(batch_step &step, blocking &longest) noexcept;
     error run() noexcept;
 
 private:
@@ -92,13 +92,19 @@ error step_walker::check(shape &refused) noexcept {
     return {};
 }
 
-error step_walker::find_longest_wait(blocking &longest) noexcept {
-    const bool are_many = has_several_copies();
+error step_walker::explain_calls(batch_step &step, blocking &longest) noexcept {
+    const std::uint64_t together = has_several_copies() ? step.bytes : 0;
+    const bool is_pageable_group = step.has_pieces && is_pageable(step.group);
     const auto note = [&](blocking wait) noexcept { longest = std::max(longest, wait); };
+    bool are_all_by_driver = true, are_all_known = true;
+    std::uint64_t predicted_ns = 0;
     const auto of_call = [&](const single_call &one) noexcept -> error {
-        blocking wait = blocking::no;
-        if (error failed = singles_.find_wait(one, are_many, wait)) return failed;
-        note(wait);
+        call_forecast found;
+        if (error failed = singles_.explain(one, together, found)) return failed;
+        note(found.wait);
+        are_all_by_driver &= found.is_by_driver;
+        are_all_known &= found.predicted_ns != 0;
+        predicted_ns += found.predicted_ns;
         return {};
     };
     const auto of_own = [&](const batch_box &box) noexcept -> error {
@@ -106,17 +112,15 @@ error step_walker::find_longest_wait(blocking &longest) noexcept {
             note(is_host(box.shape.source.kind) ? blocking::until_staged : blocking::until_done);
         return {};
     };
-    for (const batch_step &step : steps_) {
-        error failed;
-        if (step.route == batch_route::calls)
-            failed = for_each_copy(step, of_call);
-        else if (step.route == batch_route::own)
-            failed = steps_.for_each_box(step, of_.request.boxes, of_own);
-        else if (step.route == batch_route::staged && step.is_helped)
-            note(step.group == piece_group::pageable_up ? blocking::until_staged : blocking::until_done);
-        if (failed) return failed;
+    if (step.route == batch_route::calls) {
+        if (error failed = for_each_copy(step, of_call)) return failed;
+        const bool is_known_by_group = are_all_by_driver && step.predicted_ns != 0;
+        if (is_pageable_group && !is_known_by_group) step.predicted_ns = are_all_known ? predicted_ns : 0;
+        return {};
     }
-    return {};
+    if (step.route == batch_route::staged && step.is_helped)
+        note(step.group == piece_group::pageable_up ? blocking::until_staged : blocking::until_done);
+    return step.route == batch_route::own ? steps_.for_each_box(step, of_.request.boxes, of_own) : ok;
 }
 
 error step_walker::run() noexcept {
@@ -183,9 +187,12 @@ error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &
     return step_walker(of, steps).check(refused);
 }
 
-error find_longest_wait(const batch_submission &of, const batch_steps &steps, blocking &longest) noexcept {
+error explain_calls(const batch_submission &of, batch_steps &steps, blocking &longest) noexcept {
     longest = blocking::no;
-    return step_walker(of, steps).find_longest_wait(longest);
+    step_walker walker(of, steps);
+    for (batch_step &step : steps)
+        if (error failed = walker.explain_calls(step, longest)) return failed;
+    return {};
 }
 
 error run_steps(const batch_submission &of, const batch_steps &steps) noexcept { return step_walker(of, steps).run(); }

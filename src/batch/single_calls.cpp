@@ -1,6 +1,7 @@
 #include "batch/single_calls.h"
 
 #include "routes/ends.h"
+#include "routes/ranking.h"
 #include "routes/relayed.h"
 #include "submit/choice.h"
 #include "submit/run_step.h"
@@ -15,11 +16,18 @@ error single_calls::check(const single_call &one) noexcept {
     return check_step(of_.instance, step, site());
 }
 
-error single_calls::find_wait(const single_call &one, bool is_one_of_many, blocking &wait) noexcept {
+error single_calls::explain(const single_call &one, std::uint64_t together, call_forecast &found) noexcept {
     copy_step step = {one.shape, facts(), {}, {}};
     if (error failed = plan(one, step)) return failed;
-    if (is_one_of_many && is_pageable(step.shape)) step = by_driver(step);
-    wait = blocking_of(step.shape, step.call, step.plan, step.shape.source.kind, step.shape.destination.kind);
+    const route_kind route = step.plan.route;
+    found = {};
+    found.is_by_driver = route == route_kind::driver;
+    if (is_pageable(step.shape)) {
+        const plan_facts facts = facts_of(of_.instance, step.shape, of_.site.context, step.call);
+        found.predicted_ns = predict_copy(step.shape, facts)[route].predicted_ns;
+        if (together > (route == route_kind::buffered ? max_small_copy : 0)) step = by_driver(step);
+    }
+    found.wait = blocking_of(step.shape, step.call, step.plan, step.shape.source.kind, step.shape.destination.kind);
     return {};
 }
 

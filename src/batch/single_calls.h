@@ -11,6 +11,12 @@ struct single_call {
     known_ends known;
 };
 
+struct call_forecast {
+    blocking wait = blocking::no;
+    std::uint64_t predicted_ns = 0; // from the call until the copy is complete, for pageable memory; 0: unknown
+    bool is_by_driver = false;
+};
+
 class single_calls {
 public:
     explicit single_calls(const batch_submission &of) noexcept : of_(of) {}
@@ -18,9 +24,9 @@ public:
     // Checks whether ferry or a graph rejects the copy, or would wait although it must not. Enqueues nothing.
     error check(const single_call &one) noexcept;
     error run(const single_call &one) noexcept;
-    // How long the copy makes its caller wait. If it is one of many, they may use up what its route needs. Then the
-    // driver makes it.
-    error find_wait(const single_call &one, bool is_one_of_many, blocking &wait) noexcept;
+    // How long the copy makes its caller wait, and how long it takes. `together` is the number of bytes of the copies
+    // that it is made with, or 0 if it is alone. Many copies may use up what their route needs. Then the driver makes it.
+    error explain(const single_call &one, std::uint64_t together, call_forecast &found) noexcept;
 
     // Same as above, for a box with its own plan.
     error check_own(const batch_box &box) noexcept;

@@ -42,6 +42,8 @@ public:
     // Enqueues nothing.
     error make(const batch_submission &of) noexcept;
 
+    batch_step *begin() noexcept { return all_; }
+    batch_step *end() noexcept { return all_ + count_; }
     const batch_step *begin() const noexcept { return all_; }
     const batch_step *end() const noexcept { return all_ + count_; }
 
@@ -96,8 +98,9 @@ error make_checked_steps(const batch_submission &of, batch_steps &steps, shape &
 // If the driver rejects a call, the work that was enqueued before that call stays enqueued.
 error run_steps(const batch_submission &of, const batch_steps &steps) noexcept;
 
-// How long the submission makes its caller wait.
-error find_longest_wait(const batch_submission &of, const batch_steps &steps, blocking &longest) noexcept;
+// How long the submission makes its caller wait. Also predicts the single calls for pageable memory, whose routes depend
+// on the stream.
+error explain_calls(const batch_submission &of, batch_steps &steps, blocking &longest) noexcept;
 
 // Sets everything except the device, the broadcasts and the wait.
 void explain_steps(const batch_submission &of, const batch_steps &steps, ferry_batch_explanation &found) noexcept;

@@ -36,6 +36,8 @@ bool are_pieces_staged(const pageable_facts &facts) noexcept {
     if (facts.preferences.forced == route_kind::staged) return true;
     if (is_read_early && !facts.is_stream_idle && facts.bytes <= max_small_copy) return false;
     if (is_asynchronous && !facts.is_stream_idle && !is_read_early) return true;
+    // Separate calls would stage each of these pieces too: only small uploads pass the queues of copy engines.
+    if (facts.preferences.is_urgent && !(to_device && facts.largest <= max_sent_with_commands)) return true;
     if (!facts.profile) return is_asynchronous;
     if (is_asynchronous && facts.delay_ns == 0 && is_worth_staging(facts.bytes, (*facts.profile)[facts.direction]))
         return true;

@@ -10,6 +10,7 @@ struct pageable_facts {
     copy_direction direction = copy_direction::host_to_device; // or the opposite
     copy_form form = copy_form::synchronous;
     std::uint64_t count = 0, bytes = 0; // of all pieces
+    std::uint64_t largest = 0;          // bytes of the largest piece
     bool is_captured = false;
     bool is_stream_idle = false; // earlier work of the program on the stream is complete
     std::uint64_t delay_ns = 0;  // recent delay of staging

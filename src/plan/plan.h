@@ -221,10 +221,10 @@ inline bool needs_no_choice(const shape &shape, const copy_preferences &preferen
 // Whether the driver sends the bytes together with its commands, so that they wait in no copy engine's queue:
 // concurrently with a copy of 512 MiB, such a contiguous copy took 15 to 39 us, and copies of 256 KiB waited 9.5 ms
 // (H200).
+constexpr std::uint64_t max_sent_with_commands = 65536;
 inline bool is_sent_with_commands(const shape &shape) noexcept {
-    constexpr std::uint64_t max_width = 65536;
     return shape.source.kind == memory_kind::pageable && shape.destination.kind == memory_kind::device &&
-           shape.is_line() && shape.width <= max_width;
+           shape.is_line() && shape.width <= max_sent_with_commands;
 }
 
 // Whether the driver's call may read the source into its commands, which is the fastest way to read it early, even after
