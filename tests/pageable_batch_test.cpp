@@ -368,6 +368,33 @@ TEST_F(pageable_batch, the_explanation_is_what_the_call_does) {
     }
 }
 
+TEST_F(pageable_batch, the_explanation_of_an_updatable_batch_is_what_its_launch_does) {
+    constexpr std::uint64_t size = 512, count = 40; // neighbours, which other batches merge
+    const test_place source(place_kind::pageable, {.width = size * count}),
+        destination(place_kind::device, {.width = size * count});
+    piece_batch batch;
+    for (std::uint64_t i = 0; i < count; ++i)
+        batch.add(destination.address() + i * size, source.address() + i * size, size);
+    for (const how &options : {ordinary, updatable}) {
+        ferry_batch_explanation told = {};
+        told.struct_size = sizeof told;
+        ferry_prepared *prepared = nullptr;
+        gate held(stream);
+        ASSERT_OK(ferry_copy_pieces_explain_async(
+            counted.get(), in_arrays(batch.to.data(), batch.from.data(), batch.sizes.data(), count), options, stream,
+            &told, nullptr));
+        ASSERT_OK(batch.prepare(counted.get(), stream, options, &prepared));
+        const shares before = counted_by(counted);
+        ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, nullptr));
+        const shares after = counted_by(counted);
+        EXPECT_EQ(told.staged.copies, after.staged - before.staged);
+        EXPECT_EQ(told.staged.copies == count, options == updatable) << told.staged.copies;
+        held.open();
+        wait();
+        EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
+    }
+}
+
 TEST_F(pageable_batch, the_bytes_that_earlier_work_writes_are_copied) {
     scattered pieces(place_kind::pageable, place_kind::device, 500, 300, 7);
     {

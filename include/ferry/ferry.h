@@ -735,8 +735,9 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *               Other destinations, copies between host memory, and fills ignore the flag.
  *   CHECK_OVERLAP  A batch fails with FERRY_ERROR_OVERLAP if one copy writes bytes that another copy reads or writes.
  *               Single copies ignore the flag: their source and destination are always checked.
- *   UPDATABLE   Allows ferry_prepared_set_addresses. ferry_prepared_create_pieces accepts the flag,
- *               ferry_prepared_launch ignores it, and all other calls reject it.
+ *   UPDATABLE   Allows ferry_prepared_set_addresses. ferry_prepared_create_pieces accepts the flag.
+ *               ferry_copy_batch_explain_async and ferry_copy_pieces_explain_async explain a launch of a batch that is
+ *               prepared with the flag. ferry_prepared_launch ignores it, and all other calls reject it.
  *   NO_WAIT     A call that would wait for work of a stream or of a device, or for first-use work, returns
  *               FERRY_ERROR_WOULD_BLOCK and does nothing. If another route would not wait, ferry takes that route. So the
  *               call waits as the class driver_lock does (see Blocking), and for page faults of a source that it reads
@@ -1480,7 +1481,8 @@ typedef struct ferry_batch_explanation {
 
 /*
  * Reports what ferry_copy_batch_async would do with a batch now, without doing it: how many copies go which way, and
- * the predicted times. Checks the batch as that call does, and fills `explanation`.
+ * the predicted times. Checks the batch as that call does, and fills `explanation`. With FERRY_COPY_UPDATABLE, reports
+ * what a launch of a prepared batch on the stream would do: no pieces are merged, and there are no broadcasts.
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.

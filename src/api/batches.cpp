@@ -88,7 +88,8 @@ std::int32_t explain_and_report(ferry_instance *instance, const given_copies &gi
                                 CUstream stream, ferry_batch_explanation *explanation,
                                 ferry_error_info *details) noexcept {
     batch_input input;
-    if (error failed = read_input(instance, given, options, input)) return report(details, failed);
+    constexpr std::uint32_t known_flags = flags_of_every_call | FERRY_COPY_UPDATABLE;
+    if (error failed = read_input(instance, given, options, input, known_flags)) return report(details, failed);
     if (!explanation) return report_null(details, explanation);
     std::uint64_t bad_index = no_index;
     ferry_batch_explanation found = {};

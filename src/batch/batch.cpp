@@ -20,7 +20,8 @@ namespace {
 error plan(ferry_instance &instance, const batch_input &input, CUstream stream, batch_request &request,
            context_scope &scope, bool &is_captured) noexcept {
     if (error failed = enter_batch_context(instance, input, stream, request, scope)) return failed;
-    if (error failed = validate_batch(instance, input, true, stream, request)) return failed;
+    const bool merges = !input.options.is_updatable;
+    if (error failed = validate_batch(instance, input, merges, stream, request)) return failed;
     if (request.is_empty()) return {};
     if (error failed = query_capture(instance.cu, stream, is_captured)) return failed;
     return choose_batch_routes(instance, input, takes_batch_calls(stream, is_captured), nullptr, request);
@@ -145,6 +146,7 @@ error begin(ferry_instance &instance, const batch_input &input, copy_form form, 
     if (site.no_wait && site.is_waited_for) return refuse_route(obstacle::waits);
     request.broadcasts.clear();
     if (is_captured || site.no_wait) return {}; // a broadcast may create lanes
+    if (input.options.is_updatable) return {};  // a prepared batch has no broadcasts
     // If the program's threads stage, the calling thread must help while it waits. Broadcasts do not support that.
     const bool may_wait_alone = site.is_waited_for && instance.report.uses_program_threads;
     return request.broadcasts.find(instance, input, request, !may_wait_alone);
