@@ -8,12 +8,14 @@
 #include <optional>
 #include <thread>
 
+#include "ferry/ferry_file.h"
 #include "kernels/parameters.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
+#include "support/temporary_file.h"
 #include "support/waiting_free.h"
 
 namespace ferry::test {
@@ -460,6 +462,36 @@ TEST_F(on_a_full_device, batches_arrive) {
     ASSERT_OK(raw().cuMemcpyDtoH(to.data(), there, count * size));
     EXPECT_EQ(std::memcmp(to.data(), from.data(), count * size), 0);
 }
+
+#if defined(__linux__)
+TEST_F(on_a_full_device, a_file_waits_for_a_kernel_if_other_copies_have_the_slots) {
+    ferry_options options = device.options();
+    options.staging_bytes = 8192; // two slots, of which copies without a kernel may have one
+    counted = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    const temporary_file file(from);
+    ferry_file *opened = nullptr;
+    ASSERT_OK(ferry_file_open(counted.get(), file.path().c_str(), nullptr, &opened, nullptr));
+    const test_stream other;
+    gate before(other);
+    ASSERT_OK(copy_async(at(to), there, 5000, no_kernels, other));
+    device.fill();
+    ferry_place in_file, on_device;
+    ferry_copy_desc copy;
+    ferry_place_file(&in_file, opened, 0);
+    ferry_place_device(&on_device, 0, there);
+    ferry_copy_desc_set(&copy, &on_device, &in_file, 20'000, 1, 1);
+    std::thread makes_room([&] {
+        std::this_thread::sleep_for(std::chrono::milliseconds(100));
+        device.make_room();
+    });
+    EXPECT_OK(ferry_copy(counted.get(), &copy, nullptr, nullptr));
+    makes_room.join();
+    before.open();
+    ferry_file_close(opened);
+    EXPECT_EQ(bytes(from.begin(), from.begin() + 20'000), read_back(*memory, 20'000));
+}
+#endif
 
 TEST_F(on_a_full_device, copies_use_kernels_again_once_there_is_room) {
     device.fill();

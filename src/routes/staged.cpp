@@ -336,7 +336,7 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
     const error failed = run(true, false);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
-    const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged;
+    const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !step.shape.has_file();
     const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);
     return is_untouched && is_kernel_left ? run(false, false) : failed;
 }
