@@ -100,7 +100,7 @@ struct device_end {
     CUcontext context;
     CUdeviceptr memory;
 };
-// A part that a thread of a loader moves at once, to or from all or one of the devices.
+// A part that a thread of a loader moves in one go, to or from all or one of the devices.
 struct unit {
     std::size_t offset, size, place; // the place in the memory of the devices
     std::size_t first_device, device_count;
