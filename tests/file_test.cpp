@@ -1802,6 +1802,48 @@ TEST_F(files, no_more_threads_transfer_a_copy_than_its_file_permits) {
     }
 }
 
+TEST_F(files, ranges_for_several_devices_are_read_at_the_same_time) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const bytes data = random_bytes(100'000, 34);
+    const temporary_file file(data);
+    ferry_file_options how = {};
+    how.struct_size = sizeof how;
+    how.max_threads = 1; // of each copy
+    ferry_file *opened = nullptr;
+    ASSERT_OK(ferry_file_open(basic.get(), file.path().c_str(), &how, &opened, nullptr));
+    const file_owner owner(opened);
+    std::uint64_t memory[2] = {};
+    std::vector<ferry_copy_desc> copies(2);
+    for (int device = 0; device < 2; ++device) {
+        ASSERT_OK(ferry_device_alloc(basic.get(), device, 50'000, &memory[device], nullptr));
+        ASSERT_OK(ferry_staging_prepare(basic.get(), device, nullptr));
+        ferry_place to;
+        ferry_place_device(&to, device, memory[device]);
+        copies[device] = {to, in_file(owner, 50'000u * static_cast<unsigned>(device)), 50'000, 1, 1, {}};
+    }
+    for (const bool is_first : {true, false}) {
+        replaced.are_late = true;
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(ferry_copy_batch_async(basic.get(), copies.data(), copies.size(), nullptr, stream, &ticket, nullptr));
+        const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+        while (replaced.waiting < 2 && std::chrono::steady_clock::now() < until)
+            std::this_thread::yield();
+        EXPECT_EQ(replaced.waiting, 2) << (is_first ? "first" : "second");
+        replaced.are_late = false;
+        replaced.are_late.notify_all();
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        std::swap(copies[0], copies[1]);
+    }
+    for (int device = 0; device < 2; ++device) {
+        bytes found(50'000);
+        EXPECT_OK(ferry_copy_bytes(basic.get(), reinterpret_cast<std::uintptr_t>(found.data()), memory[device],
+                                   found.size(), nullptr, nullptr));
+        EXPECT_TRUE(std::equal(found.begin(), found.end(), data.begin() + 50'000 * device)) << device;
+        EXPECT_OK(ferry_device_free(basic.get(), memory[device], nullptr));
+    }
+}
+
 TEST_F(files, a_file_system_that_refuses_the_first_direct_transfer_refuses_the_option) {
     const temporary_file file(bytes(10'000));
     if (!open_as(file, FERRY_FILE_DIRECT_ALWAYS)) GTEST_SKIP() << "no direct I/O";

@@ -78,7 +78,19 @@ void note_broadcast(ferry_instance &instance, const broadcast_sets &sets, std::s
     if (instance.trace) instance.trace.note(route_kind::driver, site.context);
 }
 
-// The broadcasts use their own lanes. They start before the other copies, which may block the caller.
+// Marks the present work of the stream, so that several broadcasts follow it and run at the same time as each other and as
+// the other copies. Returns null if there is only one broadcast, or no lane is free.
+lane *mark_before(ferry_instance &instance, const broadcast_sets &sets, const launch_site &site,
+                  taken_lane &before) noexcept {
+    stream_key user;
+    const bool are_several = sets.size() > 1 || sets.rest().count != 0;
+    if (!are_several || name_stream(instance.cu, site.context, site.stream, user) || before.take(site.context, user) ||
+        instance.lanes.mark(*before, site.stream))
+        return nullptr;
+    return &*before;
+}
+
+// The broadcasts use their own lanes, for which the stream waits after the other copies.
 error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const launch_site &site,
                           std::uint64_t &bad_index) noexcept {
     // Validation accepts a copy of a file to another device, which is not possible if it is in no broadcast.
@@ -90,19 +102,19 @@ error run_with_broadcasts(ferry_instance &instance, broadcast_sets &sets, const 
     if (site.files) failed = with_rest(instance, sets, site.stream, bad_index, check);
     if (failed) return failed;
     const bool was_idle = is_idle(instance.cu, site.stream, false); // regardless of the legacy stream
+    taken_lane marked(instance.lanes);
+    lane *const before = mark_before(instance, sets, site, marked);
+    failed = with_rest(instance, sets, site.stream, bad_index, [&](batch_request &rest) noexcept {
+        return submit(instance, sets.rest(), rest, copy_form::asynchronous, site);
+    });
     for (std::size_t set = 0; set < sets.size(); ++set) {
         std::uint64_t index = no_index;
-        const error refused = run_broadcast(instance, sets, set, site, was_idle, index);
+        const error refused = run_broadcast(instance, sets, set, site, was_idle, before, index);
         if (refused && !failed) bad_index = index;
         if (!refused) note_broadcast(instance, sets, set, site);
         if (!failed) failed = refused;
     }
-    std::uint64_t index = no_index;
-    const error refused = with_rest(instance, sets, site.stream, index, [&](batch_request &rest) noexcept {
-        return submit(instance, sets.rest(), rest, copy_form::asynchronous, site);
-    });
-    if (refused && !failed) bad_index = index;
-    return failed ? failed : refused;
+    return failed;
 }
 
 // Devices forward chunks, so if the context of a device dies, the other devices miss bytes. Such broadcasts are
@@ -123,7 +135,7 @@ error run_with_broadcasts_and_wait(ferry_instance &instance, batch_request &requ
         for (std::size_t now = dead_of(set); now > dead[set]; now = dead_of(set)) {
             dead.begin()[set] = now;
             std::uint64_t index = no_index;
-            const error refused = run_broadcast(instance, sets, set, site, true, index);
+            const error refused = run_broadcast(instance, sets, set, site, true, nullptr, index);
             if (refused && !failed) bad_index = index;
             if (!failed) failed = refused;
             if (const error again = wait_for_devices(instance, site.context, site.stream)) passed = again;

@@ -18,9 +18,10 @@ namespace {
 class broadcast {
 public:
     broadcast(ferry_instance &instance, const broadcast_sets &sets, std::size_t set, const launch_site &site,
-              bool was_idle) noexcept
-        : instance_(instance), site_(site), was_idle_(was_idle), to_(instance, sets.begin(set), sets.count(set), site),
-          lanes_(instance, sets.preferences(), site), first_index_(sets.begin(set)->index) {}
+              bool was_idle, lane *before) noexcept
+        : instance_(instance), site_(site), was_idle_(was_idle), is_stream_unchanged_(!before),
+          to_(instance, sets.begin(set), sets.count(set), site), lanes_(instance, sets.preferences(), site, before),
+          first_index_(sets.begin(set)->index) {}
 
     error run(std::uint64_t &bad_index) noexcept;
 
@@ -42,8 +43,9 @@ private:
 
     ferry_instance &instance_;
     const launch_site &site_;
-    const bool was_idle_;  // the caller's stream, before the batch
-    bool is_idle_ = false; // the caller's stream now, if the source is pageable
+    const bool was_idle_;            // the caller's stream, before the batch
+    const bool is_stream_unchanged_; // since then: the lanes follow the stream as it is now
+    bool is_idle_ = false;           // the caller's stream now, if the source is pageable
     broadcast_targets to_;
     broadcast_lanes lanes_;
     const std::uint64_t first_index_;
@@ -55,7 +57,8 @@ error broadcast::run(std::uint64_t &bad_index) noexcept {
     error failed = to_.look_at_source();
     if (!failed) {
         to_.find(of_target, bad_index);
-        is_idle_ = was_idle_ && to_.source().kind == memory_kind::pageable && is_idle(instance_.cu, site_.stream, true);
+        is_idle_ = was_idle_ && is_stream_unchanged_ && to_.source().kind == memory_kind::pageable &&
+                   is_idle(instance_.cu, site_.stream, true);
         failed = lanes_.take(to_);
         if (!failed) {
             failed = enqueue(index);
@@ -185,11 +188,11 @@ error broadcast::copy_one_by_one(std::uint64_t &bad_index) noexcept {
 
 } // namespace
 error run_broadcast(ferry_instance &instance, broadcast_sets &sets, std::size_t set, const launch_site &site,
-                    bool was_idle, std::uint64_t &bad_index) noexcept {
+                    bool was_idle, lane *before, std::uint64_t &bad_index) noexcept {
     static_assert(alignof(broadcast) <= alignof(std::max_align_t));
     void *const place = sets.place_for(sizeof(broadcast));
     if (!place) return no_memory;
-    auto *const made = new (place) broadcast(instance, sets, set, site, was_idle);
+    auto *const made = new (place) broadcast(instance, sets, set, site, was_idle, before);
     const error failed = made->run(bad_index);
     made->~broadcast();
     return failed;

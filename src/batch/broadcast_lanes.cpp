@@ -55,7 +55,7 @@ error broadcast_lanes::take(const broadcast_targets &to) noexcept {
         if (forwards(to, i))
             if (error failed = take(forwarding_[i], to[i].context, user)) return failed;
     }
-    return lane_of_caller() ? ok : take(own_, site_.context, user);
+    return before_ || lane_of_caller() ? ok : take(own_, site_.context, user);
 }
 
 lane *broadcast_lanes::lane_of_caller() noexcept {
@@ -65,10 +65,14 @@ lane *broadcast_lanes::lane_of_caller() noexcept {
 }
 
 error broadcast_lanes::begin() noexcept {
-    lane &of_caller = *lane_of_caller();
-    for (optional_lane &one : feeding_)
-        if (one)
-            if (error failed = instance_.lanes.join(of_caller, site_.stream, (*one)->stream)) return failed;
+    lane_set &lanes = instance_.lanes;
+    for (optional_lane &one : feeding_) {
+        if (!one) continue;
+        const CUstream stream = (*one)->stream;
+        if (error failed =
+                before_ ? lanes.follow(*before_, stream) : lanes.join(*lane_of_caller(), site_.stream, stream))
+            return failed;
+    }
     return {};
 }
 

@@ -12,8 +12,10 @@ namespace ferry {
 // Releases the lanes when it is destroyed.
 class broadcast_lanes {
 public:
-    broadcast_lanes(ferry_instance &instance, const copy_preferences &preferences, const launch_site &site) noexcept
-        : instance_(instance), preferences_(preferences), site_(site) {}
+    // `before`: see run_broadcast().
+    broadcast_lanes(ferry_instance &instance, const copy_preferences &preferences, const launch_site &site,
+                    lane *before) noexcept
+        : instance_(instance), preferences_(preferences), site_(site), before_(before) {}
 
     error take(const broadcast_targets &to) noexcept;
     // Orders the lanes that read the source after the earlier work of the caller's stream.
@@ -46,6 +48,7 @@ private:
     ferry_instance &instance_;
     const copy_preferences &preferences_;
     const launch_site &site_;
+    lane *const before_;
     optional_lane own_, feeding_[broadcast_targets::max_targets], forwarding_[broadcast_targets::max_targets];
 };
 

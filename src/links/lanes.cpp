@@ -222,12 +222,20 @@ error lane_set::trim() noexcept {
 
 error lane_set::join(lane &by, CUstream stream, CUstream later) noexcept {
     by.is_left_behind |= later == stream;
+    const error failed = mark(by, stream);
+    return failed || later == stream ? failed : follow(by, later);
+}
+
+error lane_set::mark(lane &by, CUstream stream) noexcept {
     const call_result result = cu_.cuEventRecord(by.last, stream);
     by.is_unmarked = result != CUDA_SUCCESS;
-    if (result) return to_error(result);
-    by.is_used = true;
-    by.is_waited_for |= later != stream;
-    return later == stream ? ok : to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
+    by.is_used |= !by.is_unmarked;
+    return to_error(result);
+}
+
+error lane_set::follow(lane &by, CUstream later) noexcept {
+    by.is_waited_for = true;
+    return to_error(cu_.cuStreamWaitEvent(later, by.last, 0));
 }
 
 error lane_set::join_or_wait(lane &one, CUstream later) noexcept {

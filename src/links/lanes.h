@@ -78,6 +78,9 @@ public:
     // Makes `later` wait for the work that is on `stream` now. Uses the event of `by`, whose context is the context of
     // `stream`.
     error join(lane &by, CUstream stream, CUstream later) noexcept;
+    // The same in two steps: marks the work, and makes any number of streams wait for it.
+    error mark(lane &by, CUstream stream) noexcept;
+    error follow(lane &by, CUstream later) noexcept;
     // Makes `later` wait for the lane. If the driver fails, the host waits, so that no work of the lane is left.
     error join_or_wait(lane &one, CUstream later) noexcept;
 
