@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 #include <future>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -842,8 +843,10 @@ CUresult CUDAAPI launch_with_fault(CUfunction function, unsigned x, unsigned y, 
         parameters = changed;
     }
     if (device == faulty_device && fault_of_launches == launch_fault::late) {
-        EXPECT_OK(raw().cuLaunchHostFunc(
-            on, [](void *) { late_launches.wait(); }, nullptr));
+        const auto wait = [](void *start) {
+            std::unique_ptr<std::shared_future<void>>(static_cast<std::shared_future<void> *>(start))->wait();
+        };
+        EXPECT_OK(raw().cuLaunchHostFunc(on, wait, new std::shared_future<void>(late_launches)));
     }
     launches_of_device_1 += device == 1;
     return raw().cuLaunchKernel(function, x, y, z, bx, by, bz, shared, on, parameters, extra);

@@ -977,8 +977,8 @@ TEST_F(cpp, every_call_on_a_stream_returns_a_ticket_with_its_tag) {
         {fill_async_ticket(gpu, device, 1u, own, tag(6)).or_throw(), 6, 256},
         {fill_async_ticket(gpu, describe_fill(device, 1u).or_throw(), own, tag(~std::uint64_t{})).or_throw(),
          ~std::uint64_t{}, 256},
-        {again.launch_ticket(own).or_throw(), 3, 0},
-        {again.launch_ticket(own, tag(8)).or_throw(), 8, 0},
+        {again.launch_ticket(own).or_throw(), 3, 256},
+        {again.launch_ticket(own, tag(8)).or_throw(), 8, 256},
     };
     for (const auto &row : rows) {
         SCOPED_TRACE(row.tag);

@@ -60,7 +60,7 @@ TEST_F(nvtx_ranges, surround_every_call_and_report_its_kind_and_bytes) {
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
     const std::vector<std::string> wanted = {"0 copy 4096", "0 copy 5000", "0 batch 48",
-                                             "0 fill 64",   "0 copy 0",    "0 prepared batch 0"};
+                                             "0 fill 64",   "0 copy 0",    "0 prepared batch 100"};
     EXPECT_EQ(told(), wanted);
 }
 

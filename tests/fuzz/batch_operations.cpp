@@ -254,7 +254,7 @@ void launch_a_prepared_batch(world &w) {
         if (would_block(w, status, error, options == how() ? held.options : options)) return;
         if (!went_well(w, status, error, {}, held.options)) return;
         w.enqueued(lane, effects);
-        w.keep_ticket(made, lane, effects, 0, options == how() ? held.options : options);
+        w.keep_ticket(made, lane, effects, bytes_of(effects), options == how() ? held.options : options);
         check_promise(w, lane, held.copies, held.options);
     }
 }
