@@ -96,7 +96,7 @@ type TraceKind int32
 const (
 	TraceCopy     TraceKind = 1 // a single copy
 	TraceBatch    TraceKind = 2 // a batch of copies or pieces
-	TracePrepared TraceKind = 3 // the launch of a prepared batch; bytes and count are 0
+	TracePrepared TraceKind = 3 // the launch of a prepared batch
 	TraceFill     TraceKind = 4
 )
 
@@ -411,6 +411,7 @@ const (
 	FieldPath            Field = 88
 	FieldOffset          Field = 89 // `address` of a place in a file, or a source of pieces in a file
 	FieldDirect          Field = 90 // of ferry_file_options
+	FieldMaxSize         Field = 91 // of ferry_pinned_pool_options
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -460,6 +461,7 @@ const (
 	NumbersShift     Numbers = 26 // value is an address whose distance to the prepared address is no multiple of limit
 	NumbersPrepared  Numbers = 27 // value and limit, the prepared address, are memory of different kinds
 	NumbersSystem    Numbers = 28 // value: the system's error number, or FERRY_FILE_ENDED; limit: an offset in a file
+	NumbersOpened    Numbers = 29 // value is the FERRY_FILE_* access of the file, which lacks the flag limit
 )
 
 // FERRY_DEFAULT_STREAM_*

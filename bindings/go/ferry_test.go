@@ -452,15 +452,15 @@ func TestTheTagOfEveryCallArrivesInItsTicket(t *testing.T) {
 	p, err := s.Prepare(&batch, Tag(math.MaxUint64))
 	made(t, p, err, (*Prepared).Destroy)
 	for want, make := range map[TicketInfo]func() (*Ticket, error){
-		{Tag: 1, BytesTotal: 4096}: func() (*Ticket, error) { return s.CopyTicket(to, from, Line(4096), Tag(9), Tag(1)) },
-		{Tag: 2, BytesTotal: 4096}: func() (*Ticket, error) { return s.RunTicket(&batch, Tag(2)) },
-		{Tag: 3, BytesTotal: 4096}: func() (*Ticket, error) { return s.RunTicket(&pieces, Tag(3)) },
-		{Tag: 4, BytesTotal: 4096}: func() (*Ticket, error) { return s.FillTicket(to, Line(4096), []byte{7}, Tag(4)) },
-		{Tag: 5}:                   func() (*Ticket, error) { return s.LaunchTicket(p, Tag(5)) },
-		{Tag: math.MaxUint64}:      func() (*Ticket, error) { return s.LaunchTicket(p) },
-		{BytesTotal: 4096}:         func() (*Ticket, error) { return s.RunTicket(&batch) },
-		{}:                         func() (*Ticket, error) { return s.LaunchTicket(p, CopyFlags(0)) },
-		{Tag: 6, BytesTotal: 0}:    func() (*Ticket, error) { return s.RunTicket(&Pieces{}, Tag(6)) },
+		{Tag: 1, BytesTotal: 4096}:              func() (*Ticket, error) { return s.CopyTicket(to, from, Line(4096), Tag(9), Tag(1)) },
+		{Tag: 2, BytesTotal: 4096}:              func() (*Ticket, error) { return s.RunTicket(&batch, Tag(2)) },
+		{Tag: 3, BytesTotal: 4096}:              func() (*Ticket, error) { return s.RunTicket(&pieces, Tag(3)) },
+		{Tag: 4, BytesTotal: 4096}:              func() (*Ticket, error) { return s.FillTicket(to, Line(4096), []byte{7}, Tag(4)) },
+		{Tag: 5, BytesTotal: 4096}:              func() (*Ticket, error) { return s.LaunchTicket(p, Tag(5)) },
+		{Tag: math.MaxUint64, BytesTotal: 4096}: func() (*Ticket, error) { return s.LaunchTicket(p) },
+		{BytesTotal: 4096}:                      func() (*Ticket, error) { return s.RunTicket(&batch) },
+		{BytesTotal: 4096, Done: true}:          func() (*Ticket, error) { return s.LaunchTicket(p, CopyFlags(0)) },
+		{Tag: 6, BytesTotal: 0}:                 func() (*Ticket, error) { return s.RunTicket(&Pieces{}, Tag(6)) },
 		{Tag: 7, Route: RouteKernel, BytesTotal: 4096}: func() (*Ticket, error) {
 			return s.CopyTicket(to, from, Line(4096), RouteKernel, Tag(7))
 		},

@@ -247,7 +247,7 @@ type TicketInfo struct {
 	Status     Status // of the work. 0: in flight, or ended with success; else what ended it
 	Route      Route  // FERRY_ROUTE_* that a single copy took, see ferry_copy_explain_async; else 0
 	BytesDone  uint64 // bytes that have arrived. Before the end, only staged copies and files have a number
-	BytesTotal uint64 // of the copy, the batch or the fill. 0: a prepared batch or a stream
+	BytesTotal uint64 // of the copy, the batch or the fill. 0: a stream
 	Tag        uint64 // ferry_copy_options.tag; 0: a stream
 	FileOffset uint64 // bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE
 	FileError  int    // number of the error, FERRY_FILE_ENDED or FERRY_FILE_CANCELLED; 0: no error of a file

@@ -336,7 +336,7 @@ fn the_tag_of_every_call_arrives_in_its_ticket() {
         .unwrap();
     let info = |ticket: &Ticket| ticket.info().map(|info| (info.done, info.tag, info.bytes_total)).unwrap();
     assert_eq!(info(upload.ticket()), (1, 1, 6400));
-    let expected = [(2, 6400), (3, 6400), (4, 6400), (5, 6400), (6, 0), (u64::MAX, 0), (0, 6400)];
+    let expected = [(2, 6400), (3, 6400), (4, 6400), (5, 6400), (6, 6400), (u64::MAX, 6400), (0, 6400)];
     for (ticket, (tag, bytes)) in tickets.iter().zip(expected) {
         assert_eq!(info(ticket), (1, tag, bytes));
     }
