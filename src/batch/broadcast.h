@@ -7,6 +7,8 @@
 
 namespace ferry {
 
+struct lane; // links/lanes.h
+
 // Enqueues one of the broadcasts: the stream is ordered before and after all of it. If a device cannot take part
 // because its context is dead, the other devices get their bytes, and the status and index of the dead device's copy
 // are returned. As a last resort, the copies are performed one by one. `was_idle`: whether the stream was idle before

@@ -8,6 +8,7 @@
 #include "driver/result.h"
 #include "exec/kernel_launch.h"
 #include "staging/engine.h"
+#include "staging/host_copy.h"
 #include "staging/spin.h"
 #include "system/pages.h"
 

@@ -4,6 +4,7 @@
 #include "routes/driver.h"
 #include "routes/ends.h"
 #include "routes/ranking.h"
+#include "routes/staged.h"
 
 namespace ferry {
 
