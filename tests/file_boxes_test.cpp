@@ -283,7 +283,7 @@ TEST_F(file_boxes, ten_thousand_random_boxes_have_the_bytes_of_a_plain_reader) {
         compare(*place);
         if (HasFailure()) return;
     }
-    EXPECT_GT(refused, boxes / 1000);
+    EXPECT_GT(refused, 0u);
 }
 
 } // namespace
