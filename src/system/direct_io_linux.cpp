@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
 
 #include <fcntl.h>
@@ -14,6 +13,7 @@
 
 #include "base/rounding.h"
 #include "system/file.h"
+#include "system/handles.h"
 
 namespace ferry {
 
@@ -37,16 +37,6 @@ static_assert(sizeof(direct_alignment) == 256);
 constexpr std::uint32_t mask_of_alignment = 0x2000; // STATX_DIOALIGN
 
 constexpr std::uint64_t round_down(std::uint64_t number, std::uint64_t unit) noexcept { return number / unit * unit; }
-
-std::int64_t open_again(std::int64_t descriptor, int access) noexcept {
-    char path[32];
-    std::snprintf(path, sizeof path, "/proc/self/fd/%d", static_cast<int>(descriptor));
-    int opened;
-    do
-        opened = ::open(path, access | O_DIRECT | O_CLOEXEC);
-    while (opened < 0 && errno == EINTR);
-    return opened;
-}
 
 std::uint64_t total_of(const file_part *parts, std::size_t count) noexcept {
     std::uint64_t total = 0;
@@ -123,7 +113,10 @@ direct_io::~direct_io() {
 }
 
 std::int32_t direct_io::open(std::int64_t descriptor, bool reads, bool writes) noexcept {
-    descriptor_ = open_again(descriptor, reads && writes ? O_RDWR : writes ? O_WRONLY : O_RDONLY);
+    const auto open_for = [&](int access) noexcept {
+        return open_again(static_cast<int>(descriptor), access | O_DIRECT);
+    };
+    descriptor_ = open_for(reads && writes ? O_RDWR : writes ? O_WRONLY : O_RDONLY);
     if (descriptor_ < 0) return errno;
 
     direct_alignment found = {};
@@ -140,7 +133,7 @@ std::int32_t direct_io::open(std::int64_t descriptor, bool reads, bool writes) n
     }
 
     // Some systems accept the flag, but no transfer. A file that cannot be read is not tested.
-    const std::int64_t tested = reads ? descriptor_ : open_again(descriptor, O_RDONLY);
+    const std::int64_t tested = reads ? descriptor_ : open_for(O_RDONLY);
     if (tested < 0) return 0;
     bounce_buffer buffer(*this);
     std::int32_t failed = ENOMEM;

@@ -24,6 +24,8 @@ bool is_open_handle(std::int64_t handle) noexcept;
 // chosen so that the rest of the process is unlikely to reuse it.
 int duplicate_descriptor(int descriptor) noexcept;
 void close_descriptor(int descriptor) noexcept;
+// Opens the file of a descriptor a second time, with flags of open(); -1 on failure.
+int open_again(int descriptor, int flags) noexcept;
 // For the recipient of a duplicate, which may have closed the duplicate: closes it if it is still a descriptor of the
 // same file.
 void close_duplicate(int duplicate, int descriptor) noexcept;

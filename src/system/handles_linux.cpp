@@ -3,6 +3,7 @@
 
 #include <cerrno>
 #include <climits>
+#include <cstdio>
 #include <initializer_list>
 
 #include <fcntl.h>
@@ -28,6 +29,16 @@ int duplicate_descriptor(int descriptor) noexcept {
 }
 
 void close_descriptor(int descriptor) noexcept { close(descriptor); }
+
+int open_again(int descriptor, int flags) noexcept {
+    char path[32];
+    std::snprintf(path, sizeof path, "/proc/self/fd/%d", descriptor);
+    int opened;
+    do
+        opened = open(path, flags | O_CLOEXEC | O_NOCTTY);
+    while (opened < 0 && errno == EINTR);
+    return opened;
+}
 
 // fstat cannot distinguish descriptors of the same device node. If the system cannot report whether two descriptors
 // share an open file description, a descriptor that is not of a regular file stays open.

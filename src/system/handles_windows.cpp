@@ -23,6 +23,7 @@ bool is_open_handle(std::int64_t handle) noexcept {
 
 int duplicate_descriptor(int) noexcept { return -1; }
 void close_descriptor(int) noexcept {}
+int open_again(int, int) noexcept { return -1; }
 void close_duplicate(int, int) noexcept {}
 
 kept_descriptor::kept_descriptor(int) noexcept {}
