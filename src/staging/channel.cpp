@@ -138,12 +138,13 @@ void transfer(staging_launch &launch, const staged_chunk &chunk, std::byte *slot
     const staging &cut = *launch.work.cut;
     const staged_progress &progress = *launch.work.progress;
     const auto has_failed = [&]() noexcept { return progress.has_failed.load(std::memory_order_relaxed); };
-    if (cut.box().writes_file && !launch.shared.is_space_reserved.exchange(true, std::memory_order_relaxed))
+    const bool is_cancelled = progress.is_cancelled.load(std::memory_order_relaxed);
+    if (cut.box().writes_file && !is_cancelled &&
+        !launch.shared.is_space_reserved.exchange(true, std::memory_order_relaxed))
         reserve_space(cut);
     if (!has_failed())
-        note_failure(launch, progress.is_cancelled.load(std::memory_order_relaxed)
-                                 ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
-                                 : transfer_chunk(cut, chunk, slot));
+        note_failure(launch, is_cancelled ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
+                                          : transfer_chunk(cut, chunk, slot));
     if (!cut.box().writes_file) return;
     const bool is_last = launch.shared.writes_left.fetch_sub(1, std::memory_order_acq_rel) == 1;
     if (is_last && !has_failed()) note_failure(launch, {cut.box().file->file.end_writes(), cut.box().host.address});
