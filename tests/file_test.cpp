@@ -827,7 +827,8 @@ TEST_F(files, a_cancelled_copy_ends_without_the_bytes_that_no_thread_had_begun) 
         EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
         EXPECT_EQ(info.file_error, FERRY_FILE_CANCELLED);
         EXPECT_GT(info.file_offset, 0u);
-        EXPECT_EQ(begun, replaced.calls); // no transfer has begun since
+        constexpr int max_threads = 16;
+        EXPECT_LE(replaced.calls, begun + max_threads); // a thread that had looked may have begun one transfer since
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
     }
     EXPECT_OK(raw().cuStreamSynchronize(stream));
@@ -1196,6 +1197,73 @@ TEST_F(files, a_batch_copies_files_beside_memory_with_one_ticket) {
     ASSERT_OK(
         ferry_copy_batch_explain_async(basic.get(), copies.data(), copies.size(), nullptr, stream, &found, nullptr));
     EXPECT_EQ(found.singles.copies + found.batch_calls.copies, copies.size() - 1);
+}
+
+// No kernel reaches these arrays. Copies without a kernel hold slots until their stream has run them.
+TEST_F(files, any_number_of_copies_of_sampled_arrays_waits_for_a_stream) {
+    const bytes data = random_bytes(400'000, 31);
+    const temporary_file file(data), other(bytes(1));
+    const file_owner from = open(file), to = open(other, FERRY_FILE_WRITE);
+    constexpr std::size_t count = 40, size = 400 * 25;
+    std::vector<std::unique_ptr<test_place>> images;
+    std::vector<ferry_ticket *> tickets;
+    for (std::size_t i = 0; i < count; ++i)
+        images.push_back(std::make_unique<test_place>(place_kind::array_2d,
+                                                      grid{.width = 400, .height = 25, .element_size = 4}));
+    const auto copy = [&](const ferry_place &destination, const ferry_place &source) {
+        const ferry_copy_desc desc = {destination, source, 400, 25, 1, {}};
+        ferry_error_info error = new_error();
+        tickets.emplace_back();
+        ASSERT_OK(ferry_copy_async(basic.get(), &desc, nullptr, stream, &tickets.back(), &error)) << describe(error);
+    };
+    gate before(stream);
+    for (std::size_t i = 0; i < count; ++i)
+        copy(images[i]->describe(statement::stated), in_file(from, i * size, 400));
+    const test_stream idle;
+    test_place image(place_kind::array_2d, {.width = 400, .height = 25, .element_size = 4});
+    const ferry_copy_desc meanwhile = {image.describe(statement::stated), in_file(from, 3, 400), 400, 25, 1, {}};
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_copy(basic.get(), &meanwhile, nullptr, &error)) << describe(error);
+    EXPECT_EQ(bytes(data.begin() + 3, data.begin() + 3 + size), image.read());
+    for (std::size_t i = 0; i < count; ++i)
+        copy(in_file(to, i * size, 400), images[i]->describe(statement::stated));
+    before.open();
+    for (ferry_ticket *ticket : tickets) {
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error)) << describe(error);
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+    EXPECT_EQ(data, other.read());
+}
+
+// Larger than all slots that a copy without a kernel may use.
+TEST_F(files, an_array_of_any_size_is_copied_without_a_surface) {
+    ferry_options options = options_under_test();
+    options.staging_bytes = 65536;
+    const instance_owner small = open_or_fail(options);
+    const bytes data = random_bytes(3'000'000, 32);
+    const temporary_file file(data), other(bytes(1));
+    ferry_file *from = nullptr, *to = nullptr;
+    const ferry_file_options how = {sizeof how, FERRY_FILE_WRITE, FERRY_FILE_DIRECT_AUTO, 0};
+    ASSERT_OK(ferry_file_open(small.get(), file.path().c_str(), nullptr, &from, nullptr));
+    ASSERT_OK(ferry_file_open(small.get(), other.path().c_str(), &how, &to, nullptr));
+    test_place image(place_kind::array_3d, {.width = 1200, .height = 250, .depth = 10, .element_size = 4});
+    const auto file_of = [](ferry_file *opened) {
+        ferry_place place;
+        ferry_place_file(&place, opened, 0);
+        place.row_pitch = 1200;
+        place.slice_height = 250;
+        return place;
+    };
+    const ferry_place array = image.describe(statement::stated);
+    const ferry_copy_desc read = {array, file_of(from), 1200, 250, 10, {}},
+                          write = {file_of(to), array, 1200, 250, 10, {}};
+    ferry_error_info error = new_error();
+    EXPECT_OK(ferry_copy(small.get(), &read, nullptr, &error)) << describe(error);
+    EXPECT_EQ(data, image.read());
+    EXPECT_OK(ferry_copy(small.get(), &write, nullptr, &error)) << describe(error);
+    EXPECT_EQ(data, other.read());
+    ferry_file_close(from);
+    ferry_file_close(to);
 }
 
 TEST_F(files, a_batch_with_files_names_the_copy_that_is_wrong) {

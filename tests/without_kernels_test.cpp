@@ -359,11 +359,12 @@ public:
         return options;
     }
     void fill() { is_full_ = true; }
-    // Now the kernels that were launched run.
+    // Now the kernels that were launched run. Any thread may call this function.
     void make_room() {
         is_full_ = false;
         for (late_launch &one : late_) {
             void *parameters[] = {&one.given};
+            const made_current context(one.context);
             EXPECT_OK(launch_(one.function, one.blocks, 1, 1, one.threads, 1, 1, 0, one.stream, parameters, nullptr));
         }
         late_.clear();
@@ -372,6 +373,7 @@ public:
 
 private:
     struct late_launch {
+        CUcontext context;
         CUfunction function;
         unsigned blocks, threads;
         CUstream stream;
@@ -385,8 +387,10 @@ private:
         if (!mine.is_full_)
             return mine.launch_(function, blocks, grid_y, grid_z, threads, block_y, block_z, shared, stream, parameters,
                                 extra);
+        CUcontext context = nullptr;
+        EXPECT_OK(raw().cuCtxGetCurrent(&context));
         mine.late_.push_back(
-            {function, blocks, threads, stream, *static_cast<const gpu::ring_parameters *>(parameters[0])});
+            {context, function, blocks, threads, stream, *static_cast<const gpu::ring_parameters *>(parameters[0])});
         return CUDA_SUCCESS;
     }
 

@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "device/stream_order.h"
+#include "driver/result.h"
+#include "exec/driver_copy.h"
+#include "exec/stream_scratch.h"
 #include "plan/staged_chunks.h"
 #include "routes/ends.h"
 
@@ -42,6 +45,13 @@ bool needs_copies(const plan_facts &facts) noexcept {
     return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
 }
 
+// Whether a copy of a file may pass through linear memory of the device because no kernel reaches the array. A copy of
+// pageable memory has the driver's call instead.
+bool may_use_scratch(const shape &shape, const plan_facts &facts) noexcept {
+    return shape.has_file() && facts.staging.reach == obstacle::array && !is_obstacle(facts.kernels.why_not) &&
+           !facts.call.preferences.no_kernels && !facts.call.preferences.no_wait;
+}
+
 // Whether the destination is rows of pinned memory with gaps, which threads write faster than the link can scatter
 // them.
 bool scatters_rows(const shape &shape) noexcept {
@@ -65,7 +75,7 @@ obstacle why_not_staged(const copy_question &copy) noexcept {
     const shape_end &end = device_end(shape);
     if (is_elsewhere(end, call.context_device)) return obstacle::other_device;
     if (end.kind == memory_kind::managed) return obstacle::managed;
-    return needs_kernel ? staging.reach : obstacle::none;
+    return needs_kernel && !may_use_scratch(shape, copy.facts) ? staging.reach : obstacle::none;
 }
 
 // The delay of a staged copy that recent copies suggest. If the caller helps, the delay of the threads does not count.
@@ -170,7 +180,8 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
         plan.may_be_by_copies &&
         (needs || (facts.profile && facts.staging.start_delay_ns != 0 && copy.predicted(staged_route).by_copies));
     plan.blocks = plan.by_copies && needs ? std::uint16_t{0} : staged_blocks(copy);
-    if (!plan.by_copies && facts.links.multilink == obstacle::none)
+    plan.may_use_scratch = may_use_scratch(copy.shape, facts);
+    if (!plan.by_copies && !plan.may_use_scratch && facts.links.multilink == obstacle::none)
         plan.links = std::min<std::uint16_t>(facts.links.count, max_staged_links);
 }
 
@@ -312,6 +323,30 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 
+// The kernel accesses linear memory of the device, and the copy engine copies between this memory and the array.
+error run_through_scratch(machine &machine, const copy_step &step, const copy_site &site,
+                          staged_progress *progress) noexcept {
+    stream_scratch memory(machine.cu, site.stream);
+    if (error failed = memory.allocate(step.shape.bytes())) return failed;
+    copy_step staged = step;
+    const bool to_device = is_from_host(step.shape);
+    shape_end &linear = to_device ? staged.shape.destination : staged.shape.source;
+    linear = {memory_kind::device, step.call.context_device, nullptr, 0, 0, 0, memory.span(), step.shape.width,
+              step.shape.height};
+    kernel_view &view = to_device ? staged.views.destination : staged.views.source;
+    view = {.why_not = obstacle::none, .address = memory.span().first};
+    const auto copy_array = [&](const shape_end &from, const shape_end &to) noexcept {
+        const shape between = {from, to, step.shape.width, step.shape.height, step.shape.depth};
+        return run_driver_route(machine.cu, between, {}, copy_form::asynchronous, {}, site.stream);
+    };
+    if (!to_device)
+        if (error failed = copy_array(step.shape.source, linear)) return failed;
+    if (error failed = enqueue_staged(machine, staged, site, {}, progress); failed || !to_device) return failed;
+    const error failed = copy_array(linear, step.shape.destination);
+    const bool must_wait = step.call.form == copy_form::synchronous || step.plan.wait_in_the_call;
+    return !failed && must_wait ? to_error(machine.cu.cuStreamSynchronize(site.stream)) : failed;
+}
+
 // Stages with a kernel or without. A kernel of the program that occupies the device may wait for the copy. In this
 // case, ferry's kernel is not enqueued.
 error run_staged(machine &machine, const copy_step &step, const copy_site &site, staged_progress *progress) noexcept {
@@ -324,6 +359,7 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
                               progress);
     };
     if (call.is_captured) return run(false, false);
+    if (plan.may_use_scratch && !plan.by_copies) return run_through_scratch(machine, step, site, progress);
     bool is_late = false;
     if (!plan.by_copies) {
         const bool is_first_on_stream =
@@ -335,6 +371,8 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
     }
     const error failed = run(true, false);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
+    if (plan.may_use_scratch && failed.status == FERRY_ERROR_LIMIT)
+        return run_through_scratch(machine, step, site, progress);
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
     const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !step.shape.has_file();
     const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);
