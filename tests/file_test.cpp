@@ -962,6 +962,38 @@ TEST_F(files, a_file_that_is_closed_slowly_delays_no_other_copy) {
     EXPECT_EQ(data, read_back(to, data.size()));
 }
 
+// Whoever closes a file does so without the lock. A thread that then finds no work must not sleep if the instance was
+// closed in the meantime.
+TEST_F(files, an_instance_closes_while_a_thread_closes_a_file) {
+    const bytes data = random_bytes(200'000, 33);
+    const temporary_file file(data);
+    const device_memory memory(data.size());
+    for (int i = 0; i < 20; ++i) {
+        instance_owner instance = open_or_fail(options_under_test());
+        ASSERT_OK(ferry_staging_prepare(instance.get(), 0, nullptr));
+        ferry_file *opened = nullptr;
+        ASSERT_OK(ferry_file_open(instance.get(), file.path().c_str(), nullptr, &opened, nullptr));
+        file_owner owner(opened);
+        const ferry_copy_desc copy = {on_device(memory), in_file(owner, 0), data.size(), 1, 1, {}};
+        ferry_ticket *ticket = nullptr;
+        {
+            gate before(stream);
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, &ticket, nullptr));
+            owner.reset();
+            replaced.are_closes_late = true;
+        }
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        while (replaced.closing == 0)
+            std::this_thread::yield();
+        std::thread closes([&] { instance.reset(); });
+        std::this_thread::sleep_for(std::chrono::milliseconds(5));
+        replaced.are_closes_late = false;
+        replaced.are_closes_late.notify_all();
+        closes.join();
+    }
+}
+
 // A limit on the size of files makes the system refuse a write.
 TEST_F(files, a_write_that_the_system_refuses_fails_with_its_error_number) {
     struct rlimit before {};
@@ -1208,8 +1240,8 @@ TEST_F(files, any_number_of_copies_of_sampled_arrays_waits_for_a_stream) {
     std::vector<std::unique_ptr<test_place>> images;
     std::vector<ferry_ticket *> tickets;
     for (std::size_t i = 0; i < count; ++i)
-        images.push_back(std::make_unique<test_place>(place_kind::array_2d,
-                                                      grid{.width = 400, .height = 25, .element_size = 4}));
+        images.push_back(
+            std::make_unique<test_place>(place_kind::array_2d, grid{.width = 400, .height = 25, .element_size = 4}));
     const auto copy = [&](const ferry_place &destination, const ferry_place &source) {
         const ferry_copy_desc desc = {destination, source, 400, 25, 1, {}};
         ferry_error_info error = new_error();

@@ -108,9 +108,6 @@ struct copy_plan {
     bool are_threads_late = false;
     // A staged copy that has a kernel but can also run without it.
     bool may_be_by_copies = false;
-    // No kernel reaches the array. If no slot is left for a copy without a kernel, the bytes may pass through other
-    // memory of the device.
-    bool may_use_scratch = false;
     obstacle why_not_staged = obstacle::none; // found while staging was prepared
     // For a copy over several links: the number of links, the maximum number of blocks per helper (0: no maximum), and
     // the share of the bytes that this device's own link transfers.

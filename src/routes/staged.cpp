@@ -8,7 +8,6 @@
 #include "device/stream_order.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
-#include "exec/stream_scratch.h"
 #include "plan/staged_chunks.h"
 #include "routes/ends.h"
 
@@ -25,11 +24,13 @@ const shape_end &device_end(const shape &shape) noexcept {
     return is_from_host(shape) ? shape.destination : shape.source;
 }
 
-// Whether the copy can be staged without a kernel.
-bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
-    const std::uint64_t max_bytes = max_staging_copies * facts.staging.slot_size;
-    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured || shape.bytes() > max_bytes)
-        return false;
+// Whether the copy must be staged without a kernel.
+bool needs_copies(const plan_facts &facts) noexcept {
+    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
+}
+
+bool has_slots_for_copies(const shape &shape, const plan_facts &facts) noexcept {
+    if (shape.bytes() > max_staging_copies * facts.staging.slot_size) return false;
     staged_box box = {};
     box.width = shape.width;
     box.height = shape.height;
@@ -40,16 +41,10 @@ bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
            max_staging_copies; // rows may not fill their slots
 }
 
-// Whether the copy must be staged without a kernel.
-bool needs_copies(const plan_facts &facts) noexcept {
-    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
-}
-
-// Whether a copy of a file may pass through linear memory of the device because no kernel reaches the array. A copy of
-// pageable memory has the driver's call instead.
-bool may_use_scratch(const shape &shape, const plan_facts &facts) noexcept {
-    return shape.has_file() && facts.staging.reach == obstacle::array && !is_obstacle(facts.kernels.why_not) &&
-           !facts.call.preferences.no_kernels && !facts.call.preferences.no_wait;
+// Whether the copy can be staged without a kernel. A file that no kernel can serve is copied even without slots.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured) return false;
+    return (shape.has_file() && needs_copies(facts)) || has_slots_for_copies(shape, facts);
 }
 
 // Whether the destination is rows of pinned memory with gaps, which threads write faster than the link can scatter
@@ -75,7 +70,7 @@ obstacle why_not_staged(const copy_question &copy) noexcept {
     const shape_end &end = device_end(shape);
     if (is_elsewhere(end, call.context_device)) return obstacle::other_device;
     if (end.kind == memory_kind::managed) return obstacle::managed;
-    return needs_kernel && !may_use_scratch(shape, copy.facts) ? staging.reach : obstacle::none;
+    return needs_kernel ? staging.reach : obstacle::none;
 }
 
 // The delay of a staged copy that recent copies suggest. If the caller helps, the delay of the threads does not count.
@@ -180,8 +175,7 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
         plan.may_be_by_copies &&
         (needs || (facts.profile && facts.staging.start_delay_ns != 0 && copy.predicted(staged_route).by_copies));
     plan.blocks = plan.by_copies && needs ? std::uint16_t{0} : staged_blocks(copy);
-    plan.may_use_scratch = may_use_scratch(copy.shape, facts);
-    if (!plan.by_copies && !plan.may_use_scratch && facts.links.multilink == obstacle::none)
+    if (!plan.by_copies && facts.links.multilink == obstacle::none)
         plan.links = std::min<std::uint16_t>(facts.links.count, max_staged_links);
 }
 
@@ -323,28 +317,59 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 
-// The kernel accesses linear memory of the device, and the copy engine copies between this memory and the array.
-error run_through_scratch(machine &machine, const copy_step &step, const copy_site &site,
-                          staged_progress *progress) noexcept {
-    stream_scratch memory(machine.cu, site.stream);
-    if (error failed = memory.allocate(step.shape.bytes())) return failed;
-    copy_step staged = step;
-    const bool to_device = is_from_host(step.shape);
-    shape_end &linear = to_device ? staged.shape.destination : staged.shape.source;
-    linear = {memory_kind::device, step.call.context_device, nullptr, 0, 0, 0, memory.span(), step.shape.width,
-              step.shape.height};
-    kernel_view &view = to_device ? staged.views.destination : staged.views.source;
-    view = {.why_not = obstacle::none, .address = memory.span().first};
-    const auto copy_array = [&](const shape_end &from, const shape_end &to) noexcept {
-        const shape between = {from, to, step.shape.width, step.shape.height, step.shape.depth};
-        return run_driver_route(machine.cu, between, {}, copy_form::asynchronous, {}, site.stream);
+// The rows, or the part of a row, that fit into `most` bytes.
+extent part_of(const shape &whole, std::uint64_t most) noexcept {
+    const std::uint64_t width = std::min(whole.width, most),
+                        height = std::clamp<std::uint64_t>(most / width, 1, whole.height);
+    return {width, height,
+            height < whole.height ? 1 : std::clamp<std::uint64_t>(most / (width * height), 1, whole.depth)};
+}
+
+shape_end move_origin(shape_end end, std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
+    if (end.array) return end.x += x, end.y += y, end.z += z, end;
+    end.span.first += (z * end.slice_height + y) * end.row_pitch + x;
+    return end;
+}
+
+// A copy between a file and the device without a kernel and without slots. Threads move each part between the file and
+// a pinned block, and the copy engine moves it between the block and the device. Everything is in the order of the
+// stream, so all parts use one block.
+error run_through_block(machine &machine, const copy_step &step, const copy_site &site,
+                        staged_progress *progress) noexcept {
+    constexpr std::uint64_t most = std::uint64_t{4} << 20;
+    const shape &whole = step.shape;
+    const extent each = part_of(whole, most);
+    void *block = nullptr;
+    if (error failed = machine.read_buffers.allocate_on(site.stream, each.width * each.height * each.depth, block))
+        return failed;
+    const auto copy_part = [&](std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
+        shape part = {move_origin(whole.source, x, y, z), move_origin(whole.destination, x, y, z),
+                      std::min(each.width, whole.width - x), std::min(each.height, whole.height - y),
+                      std::min(each.depth, whole.depth - z)};
+        const auto first = reinterpret_cast<std::uintptr_t>(block);
+        const shape_end in_block = {
+            memory_kind::pinned, -1, nullptr, 0, 0, 0, {first, first + part.bytes() - 1}, part.width, part.height};
+        const bool is_read = whole.source.file;
+        copy_step by_threads = step;
+        by_threads.shape = part;
+        (is_read ? by_threads.shape.destination : by_threads.shape.source) = in_block;
+        (is_read ? part.source : part.destination) = in_block;
+        const auto copy_block = [&]() noexcept {
+            return run_driver_route(machine.cu, part, {}, copy_form::asynchronous, {}, site.stream);
+        };
+        error failed = is_read ? ok : copy_block();
+        if (!failed) failed = enqueue_staged(machine, by_threads, site, {.by_copies = true}, progress);
+        return !failed && is_read ? copy_block() : failed;
     };
-    if (!to_device)
-        if (error failed = copy_array(step.shape.source, linear)) return failed;
-    if (error failed = enqueue_staged(machine, staged, site, {}, progress); failed || !to_device) return failed;
-    const error failed = copy_array(linear, step.shape.destination);
-    const bool must_wait = step.call.form == copy_form::synchronous || step.plan.wait_in_the_call;
-    return !failed && must_wait ? to_error(machine.cu.cuStreamSynchronize(site.stream)) : failed;
+    error failed;
+    for (std::uint64_t z = 0; z < whole.depth && !failed; z += each.depth)
+        for (std::uint64_t y = 0; y < whole.height && !failed; y += each.height)
+            for (std::uint64_t x = 0; x < whole.width && !failed; x += each.width)
+                failed = copy_part(x, y, z);
+    static_cast<void>(machine.read_buffers.free_on(site.stream, block));
+    if (failed || whole.destination.file) return failed;
+    if (step.plan.synchronise_after) return wait_for_legacy_stream(machine.cu);
+    return step.plan.wait_in_the_call ? to_error(machine.cu.cuStreamSynchronize(site.stream)) : ok;
 }
 
 // Stages with a kernel or without. A kernel of the program that occupies the device may wait for the copy. In this
@@ -359,7 +384,6 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
                               progress);
     };
     if (call.is_captured) return run(false, false);
-    if (plan.may_use_scratch && !plan.by_copies) return run_through_scratch(machine, step, site, progress);
     bool is_late = false;
     if (!plan.by_copies) {
         const bool is_first_on_stream =
@@ -371,12 +395,12 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
     }
     const error failed = run(true, false);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
-    if (plan.may_use_scratch && failed.status == FERRY_ERROR_LIMIT)
-        return run_through_scratch(machine, step, site, progress);
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
     const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !step.shape.has_file();
     const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);
-    return is_untouched && is_kernel_left ? run(false, false) : failed;
+    if (is_untouched && is_kernel_left) return run(false, false);
+    const bool has_block = failed.status == FERRY_ERROR_LIMIT && step.shape.has_file() && !call.preferences.no_wait;
+    return has_block ? run_through_block(machine, step, site, progress) : failed;
 }
 
 void explain_staged(const machine &machine, const copy_step &step, ferry_explanation &found) noexcept {

@@ -343,7 +343,6 @@ CUresult cuLaunchKernel(CUfunction handle, unsigned grid_x, unsigned grid_y, uns
         require_launchable({grid_x, grid_y, grid_z}, {block_x, block_y, block_z}, shared_bytes);
         require(!extra, CUDA_ERROR_NOT_SUPPORTED);
         require(parameters && parameters[0]);
-        current_context(cu); // required for every stream (seen on CUDA 13.0, H200)
         stream &on = find_stream(cu, stream_handle);
         load_into(cu, *on.owner, reinterpret_cast<CUkernel>(handle));
         const auto *const given = static_cast<const std::byte *>(parameters[0]);

@@ -232,18 +232,20 @@ void staging_scheduler::report_end(staging_launch &launch) noexcept {
         progress->launches_left.fetch_sub(1, std::memory_order_release);
 }
 
-void staging_scheduler::close_files(lock &held) noexcept {
-    while (ferry_file *next = std::exchange(unused_files_, nullptr)) {
-        servers_.unlock(held);
-        while (next)
-            close_unused(*std::exchange(next, next->next_unused));
-        lock_patiently(held);
-    }
+bool staging_scheduler::close_files(lock &held) noexcept {
+    ferry_file *next = std::exchange(unused_files_, nullptr);
+    if (!next) return false;
+    servers_.unlock(held);
+    while (next)
+        close_unused(*std::exchange(next, next->next_unused));
+    lock_patiently(held);
+    return true;
 }
 
 void staging_scheduler::close_files() noexcept {
     lock held = acquire();
-    close_files(held);
+    while (close_files(held)) {
+    }
     servers_.unlock(held);
 }
 

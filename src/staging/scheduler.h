@@ -194,7 +194,7 @@ private:
     void end_run(staging_launch &launch, launch_state next) noexcept;
     bool end_if_done(staging_launch &launch) noexcept;
     void report_end(staging_launch &launch) noexcept;
-    void close_files(lock &held) noexcept;
+    bool close_files(lock &held) noexcept; // returns whether it unlocked the mutex
     bool has_work() const noexcept;
     // Number of launches that are expected or running.
     std::uint32_t ahead() const noexcept {
