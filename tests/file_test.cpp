@@ -1272,13 +1272,13 @@ TEST_F(files, an_array_of_any_size_is_copied_without_a_surface) {
     ferry_options options = options_under_test();
     options.staging_bytes = 65536;
     const instance_owner small = open_or_fail(options);
-    const bytes data = random_bytes(3'000'000, 32);
+    const bytes data = random_bytes(9'000'000, 32);
     const temporary_file file(data), other(bytes(1));
     ferry_file *from = nullptr, *to = nullptr;
     const ferry_file_options how = {sizeof how, FERRY_FILE_WRITE, FERRY_FILE_DIRECT_AUTO, 0};
     ASSERT_OK(ferry_file_open(small.get(), file.path().c_str(), nullptr, &from, nullptr));
     ASSERT_OK(ferry_file_open(small.get(), other.path().c_str(), &how, &to, nullptr));
-    test_place image(place_kind::array_3d, {.width = 1200, .height = 250, .depth = 10, .element_size = 4});
+    test_place image(place_kind::array_3d, {.width = 1200, .height = 250, .depth = 30, .element_size = 4});
     const auto file_of = [](ferry_file *opened) {
         ferry_place place;
         ferry_place_file(&place, opened, 0);
@@ -1287,13 +1287,30 @@ TEST_F(files, an_array_of_any_size_is_copied_without_a_surface) {
         return place;
     };
     const ferry_place array = image.describe(statement::stated);
-    const ferry_copy_desc read = {array, file_of(from), 1200, 250, 10, {}},
-                          write = {file_of(to), array, 1200, 250, 10, {}};
-    ferry_error_info error = new_error();
-    EXPECT_OK(ferry_copy(small.get(), &read, nullptr, &error)) << describe(error);
-    EXPECT_EQ(data, image.read());
-    EXPECT_OK(ferry_copy(small.get(), &write, nullptr, &error)) << describe(error);
-    EXPECT_EQ(data, other.read());
+    const ferry_copy_desc read = {array, file_of(from), 1200, 250, 30, {}},
+                          write = {file_of(to), array, 1200, 250, 30, {}};
+    const auto run = [&](const ferry_copy_desc &copy, bool waits) {
+        ferry_error_info error = new_error();
+        if (waits) {
+            EXPECT_OK(ferry_copy(small.get(), &copy, nullptr, &error)) << describe(error);
+            return;
+        }
+        ferry_ticket *ticket = nullptr;
+        gate before(stream);
+        ASSERT_OK(ferry_copy_async(small.get(), &copy, nullptr, stream, &ticket, &error)) << describe(error);
+        before.open();
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error)) << describe(error);
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+    };
+    for (const bool waits : {true, false}) {
+        image.fill(7);
+        run(read, waits);
+        EXPECT_EQ(data, image.read());
+        ASSERT_EQ(0, truncate(other.path().c_str(), 0));
+        run(write, waits);
+        EXPECT_EQ(data, other.read());
+    }
     ferry_file_close(from);
     ferry_file_close(to);
 }

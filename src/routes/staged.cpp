@@ -24,12 +24,10 @@ const shape_end &device_end(const shape &shape) noexcept {
     return is_from_host(shape) ? shape.destination : shape.source;
 }
 
-// Whether the copy must be staged without a kernel.
-bool needs_copies(const plan_facts &facts) noexcept {
-    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
-}
-
-bool has_slots_for_copies(const shape &shape, const plan_facts &facts) noexcept {
+// Whether the copy can be staged without a kernel.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured) return false;
+    if (shape.has_file()) return true; // in parts
     if (shape.bytes() > max_staging_copies * facts.staging.slot_size) return false;
     staged_box box = {};
     box.width = shape.width;
@@ -41,10 +39,9 @@ bool has_slots_for_copies(const shape &shape, const plan_facts &facts) noexcept 
            max_staging_copies; // rows may not fill their slots
 }
 
-// Whether the copy can be staged without a kernel. A file that no kernel can serve is copied even without slots.
-bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
-    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured) return false;
-    return (shape.has_file() && needs_copies(facts)) || has_slots_for_copies(shape, facts);
+// Whether the copy must be staged without a kernel.
+bool needs_copies(const plan_facts &facts) noexcept {
+    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
 }
 
 // Whether the destination is rows of pinned memory with gaps, which threads write faster than the link can scatter
@@ -317,7 +314,13 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 
-// The rows, or the part of a row, that fit into `most` bytes.
+shape_end move_origin(shape_end end, std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
+    if (end.array) return end.x += x, end.y += y, end.z += z, end;
+    end.span.first += (z * end.slice_height + y) * end.row_pitch + x;
+    return end;
+}
+
+// The part of a row, or the rows, or the slices, that have at most `most` bytes.
 extent part_of(const shape &whole, std::uint64_t most) noexcept {
     const std::uint64_t width = std::min(whole.width, most),
                         height = std::clamp<std::uint64_t>(most / width, 1, whole.height);
@@ -325,10 +328,16 @@ extent part_of(const shape &whole, std::uint64_t most) noexcept {
             height < whole.height ? 1 : std::clamp<std::uint64_t>(most / (width * height), 1, whole.depth)};
 }
 
-shape_end move_origin(shape_end end, std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
-    if (end.array) return end.x += x, end.y += y, end.z += z, end;
-    end.span.first += (z * end.slice_height + y) * end.row_pitch + x;
-    return end;
+// Calls run(part of the shape) for all parts of the size `each`, until one fails.
+template <class Run> error for_each_part(const shape &whole, const extent &each, const Run &run) noexcept {
+    error failed;
+    for (std::uint64_t z = 0; z < whole.depth && !failed; z += each.depth)
+        for (std::uint64_t y = 0; y < whole.height && !failed; y += each.height)
+            for (std::uint64_t x = 0; x < whole.width && !failed; x += each.width)
+                failed = run(shape{move_origin(whole.source, x, y, z), move_origin(whole.destination, x, y, z),
+                                   std::min(each.width, whole.width - x), std::min(each.height, whole.height - y),
+                                   std::min(each.depth, whole.depth - z)});
+    return failed;
 }
 
 // A copy between a file and the device without a kernel and without slots. Threads move each part between the file and
@@ -336,20 +345,17 @@ shape_end move_origin(shape_end end, std::uint64_t x, std::uint64_t y, std::uint
 // stream, so all parts use one block.
 error run_through_block(machine &machine, const copy_step &step, const copy_site &site,
                         staged_progress *progress) noexcept {
-    constexpr std::uint64_t most = std::uint64_t{4} << 20;
-    const shape &whole = step.shape;
-    const extent each = part_of(whole, most);
+    // A driver's call waits if too many operations are enqueued.
+    constexpr std::uint64_t min_bytes = std::uint64_t{4} << 20, max_parts = 64;
+    const extent each = part_of(step.shape, std::max(min_bytes, divide_up(step.shape.bytes(), max_parts)));
     void *block = nullptr;
     if (error failed = machine.read_buffers.allocate_on(site.stream, each.width * each.height * each.depth, block))
         return failed;
-    const auto copy_part = [&](std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
-        shape part = {move_origin(whole.source, x, y, z), move_origin(whole.destination, x, y, z),
-                      std::min(each.width, whole.width - x), std::min(each.height, whole.height - y),
-                      std::min(each.depth, whole.depth - z)};
+    const bool is_read = step.shape.source.file;
+    const error failed = for_each_part(step.shape, each, [&](shape part) noexcept {
         const auto first = reinterpret_cast<std::uintptr_t>(block);
         const shape_end in_block = {
             memory_kind::pinned, -1, nullptr, 0, 0, 0, {first, first + part.bytes() - 1}, part.width, part.height};
-        const bool is_read = whole.source.file;
         copy_step by_threads = step;
         by_threads.shape = part;
         (is_read ? by_threads.shape.destination : by_threads.shape.source) = in_block;
@@ -360,16 +366,28 @@ error run_through_block(machine &machine, const copy_step &step, const copy_site
         error failed = is_read ? ok : copy_block();
         if (!failed) failed = enqueue_staged(machine, by_threads, site, {.by_copies = true}, progress);
         return !failed && is_read ? copy_block() : failed;
-    };
-    error failed;
-    for (std::uint64_t z = 0; z < whole.depth && !failed; z += each.depth)
-        for (std::uint64_t y = 0; y < whole.height && !failed; y += each.height)
-            for (std::uint64_t x = 0; x < whole.width && !failed; x += each.width)
-                failed = copy_part(x, y, z);
+    });
     static_cast<void>(machine.read_buffers.free_on(site.stream, block));
-    if (failed || whole.destination.file) return failed;
+    if (failed || !is_read) return failed;
     if (step.plan.synchronise_after) return wait_for_legacy_stream(machine.cu);
     return step.plan.wait_in_the_call ? to_error(machine.cu.cuStreamSynchronize(site.stream)) : ok;
+}
+
+// A copy between a file and the device without a kernel. A call that waits copies parts, for which the slots suffice if
+// no other copy has them.
+error run_file_by_copies(machine &machine, const copy_step &step, const copy_site &site,
+                         staged_progress *progress) noexcept {
+    const std::uint64_t most = machine.staging.slot_size() * (max_staging_copies / 2);
+    const bool waits = step.plan.synchronise_after || step.plan.wait_in_the_call;
+    const extent each =
+        waits ? part_of(step.shape, most) : extent{step.shape.width, step.shape.height, step.shape.depth};
+    return for_each_part(step.shape, each, [&](const shape &part) noexcept {
+        copy_step of_part = step;
+        of_part.shape = part;
+        const error failed = enqueue_staged(machine, of_part, site, {.by_copies = true}, progress);
+        const bool has_block = failed.status == FERRY_ERROR_LIMIT && !step.call.preferences.no_wait;
+        return has_block ? run_through_block(machine, of_part, site, progress) : failed;
+    });
 }
 
 // Stages with a kernel or without. A kernel of the program that occupies the device may wait for the copy. In this
@@ -393,14 +411,13 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
         if (!is_late) return failed;
     }
-    const error failed = run(true, false);
+    const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
+    const error failed = is_file ? run_file_by_copies(machine, step, site, progress) : run(true, false);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
-    const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !step.shape.has_file();
+    const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !is_file;
     const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);
-    if (is_untouched && is_kernel_left) return run(false, false);
-    const bool has_block = failed.status == FERRY_ERROR_LIMIT && step.shape.has_file() && !call.preferences.no_wait;
-    return has_block ? run_through_block(machine, step, site, progress) : failed;
+    return is_untouched && is_kernel_left ? run(false, false) : failed;
 }
 
 void explain_staged(const machine &machine, const copy_step &step, ferry_explanation &found) noexcept {
