@@ -192,6 +192,7 @@ extern const bench_case pageable_loops_case;
 extern const bench_case pageable_pieces_case;
 extern const bench_case pageable_devices_case;
 extern const bench_case file_case;
+extern const bench_case file_busy_case;
 
 // Runs the second process of ipc-open, which communicates with the first process through `socket`.
 void run_importer(const environment &environment, int socket, bool is_quick);

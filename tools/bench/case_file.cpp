@@ -1,4 +1,5 @@
-// file: ranges, pieces and rows of files to the device and back, beside what a loader makes of threads and pinned memory.
+// file, file-busy: ranges, pieces and rows of files to the device and back, beside what a loader makes of threads and
+// pinned memory.
 #include "case.h"
 
 #if !defined(_WIN32)
@@ -8,6 +9,8 @@
 #include <condition_variable>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <random>
 #include <thread>
@@ -18,6 +21,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "beside.h"
 #include "ferry/ferry_file.h"
 #include "peers.h"
 #include "progress.h"
@@ -31,6 +35,7 @@ namespace {
 
 #if defined(_WIN32)
 case_result run_file(session &) { return skipped("the raw side needs pread"); }
+case_result run_file_busy(session &) { return skipped("the raw side needs pread"); }
 #else
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
@@ -237,6 +242,12 @@ struct targets {
 };
 constexpr targets no_targets = {.ratio = {}};
 
+struct situation {
+    std::string name = "warm";
+    bool is_cold = false;
+    std::function<std::shared_ptr<void>()> begin = {}; // what it returns exists while the copies are measured
+};
+
 class file_rows {
 public:
     file_rows(session &session, row_list &rows, std::size_t size)
@@ -251,7 +262,7 @@ public:
     }
 
     void read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
-              const targets &targets, bool is_cold = false);
+              const targets &targets, const situation &situation = {});
     void write(const std::string &where, const bench_file &file, const targets &targets);
     // The whole file to each device, or a share of the file to each.
     void read_on_devices(const std::string &where, const bench_file &file, const peer_devices &peers, bool is_shared);
@@ -373,7 +384,7 @@ owned<ferry_file *> file_rows::open_by_ferry(const bench_file &file) const {
 }
 
 void file_rows::read(const std::string &where, const bench_file &file, const std::string &what, const plan &plan,
-                     const targets &targets, bool is_cold) {
+                     const targets &targets, const situation &situation) {
     session_.progress.show("file", where + ", " + what, plan.bytes);
     const owned<ferry_file *> opened = open_by_ferry(file);
     // One descriptor for a range or rows, and otherwise pieces.
@@ -406,9 +417,10 @@ void file_rows::read(const std::string &where, const bench_file &file, const std
         staged(plan.bytes)};
     verify(plan, all[0], nullptr);
     verify(plan, all[1], nullptr);
-    if (is_cold) return read_cold(where, file, what, plan.bytes, {all[0], all[1]}, targets);
+    if (situation.is_cold) return read_cold(where, file, what, plan.bytes, {all[0], all[1]}, targets);
+    const std::shared_ptr<void> beside = situation.begin ? situation.begin() : nullptr;
     const std::vector<samples> taken = interleave(all, effort_of(false));
-    add({where, "read", what, "warm", all[0].name}, plan.bytes, taken[0], taken[1], &taken[2], targets);
+    add({where, "read", what, situation.name, all[0].name}, plan.bytes, taken[0], taken[1], &taken[2], targets);
 }
 
 void file_rows::write(const std::string &where, const bench_file &file, const targets &targets) {
@@ -547,7 +559,7 @@ void add_folder(file_rows &rows, const std::string &where, const std::string &fo
     if (!peers.empty())
         for (const bool is_shared : {false, true})
             rows.read_on_devices(where, file, peers, is_shared);
-    if (!is_ram) rows.read(where, file, "range", range, {.ratio = 0.95}, true);
+    if (!is_ram) rows.read(where, file, "range", range, {.ratio = 0.95}, {.name = "cold", .is_cold = true});
 }
 
 case_result run_file(session &session) {
@@ -580,6 +592,41 @@ case_result run_file(session &session) {
         add_folder(rows, "/dev/shm", "/dev/shm", size, peers, true);
     return result;
 }
+
+case_result run_file_busy(session &session) {
+    const environment &environment = session.environment;
+    case_result result = session.begin(
+        {.note =
+             "raw: 16 threads that call pread into pinned memory and start copies; ferry: ferry_copy; both until the "
+             "bytes have arrived.\nMeanwhile other processes compute, kernels of 1.5 ms fill the device back to back, "
+             "or one kernel fills it all the time;\nfolder: " +
+             session.folder,
+         .label_columns = {"folder", "copy", "what", "beside", "raw"},
+         .reference_column = "pageable"});
+    const std::size_t size = std::min(size_of_file(session), GiB);
+    file_rows rows(session, result.rows, size);
+    const bench_file file(session.folder, rows.data(), size);
+    std::vector<situation> situations;
+#if defined(__linux__)
+    const unsigned processors = std::thread::hardware_concurrency();
+    for (const unsigned count : {processors, 2 * processors})
+        situations.push_back({.name = std::to_string(count) + " processes",
+                              .begin = [count] { return std::make_shared<computing_processes>(count); }});
+#endif
+    if (why_no_computing(environment).empty()) {
+        situations.push_back(
+            {.name = "kernels", .begin = [&] { return std::make_shared<computing_device>(environment); }});
+        situations.push_back(
+            {.name = "one kernel", .begin = [&] { return std::make_shared<persistent_kernel>(environment); }});
+    }
+    for (const situation &beside : situations)
+        for (const std::size_t bytes : {size, std::min(size, MiB)}) {
+            plan range;
+            range.add(0, bytes);
+            rows.read("folder", file, "range of " + size_text(bytes), range, {}, beside);
+        }
+    return result;
+}
 #endif
 
 } // namespace
@@ -587,5 +634,7 @@ case_result run_file(session &session) {
 
 const bench_case file_case = {"file", "files to the device and back, beside threads with pread and pinned memory",
                               of_file::run_file};
+const bench_case file_busy_case = {"file-busy", "files to the device while the processors or the device are busy",
+                                   of_file::run_file_busy};
 
 } // namespace bench

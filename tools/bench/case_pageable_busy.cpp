@@ -1,19 +1,11 @@
 // pageable-busy, pageable-busy-gpu and pageable-cold: pageable copies while other processes compute on all processors,
 // while kernels fill the device, and after a sleep. Each asynchronous copy is enqueued and then waited for by
 // cuStreamSynchronize, as most programs do.
-#include <atomic>
 #include <chrono>
 #include <thread>
 
-#if defined(__linux__)
-#include <csignal>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#endif
-
+#include "beside.h"
 #include "case.h"
-#include "compute.h"
 #include "lines.h"
 #include "progress.h"
 #include "units.h"
@@ -24,69 +16,6 @@ namespace of_pageable_busy {
 namespace {
 
 constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20;
-
-#if defined(__linux__)
-// Processes that compute until they are destroyed. They use neither the driver nor memory.
-class computing_processes {
-public:
-    explicit computing_processes(unsigned count) {
-        for (unsigned i = 0; i < count; ++i) {
-            const pid_t child = fork();
-            if (child == 0) compute();
-            if (child > 0) children_.push_back(child);
-        }
-    }
-    ~computing_processes() {
-        for (const pid_t child : children_)
-            kill(child, SIGKILL);
-        for (const pid_t child : children_)
-            waitpid(child, nullptr, 0);
-    }
-    computing_processes(const computing_processes &) = delete;
-
-private:
-    [[noreturn]] static void compute() {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);
-        for (std::atomic<std::uint64_t> count = 0;;)
-            count.fetch_add(1, std::memory_order_relaxed);
-    }
-
-    std::vector<pid_t> children_;
-};
-#endif
-
-// Launches kernels back to back on its own stream. Each kernel fills the device for about 1.5 ms.
-class computing_device {
-public:
-    explicit computing_device(const environment &environment)
-        : kernel_(environment, 1, 21'000), watch_(environment, kernels_at_once), stream_(make_stream(environment)),
-          thread_([this, &environment] { run(environment); }) {}
-    ~computing_device() {
-        is_over_ = true;
-        thread_.join();
-    }
-    computing_device(const computing_device &) = delete;
-
-private:
-    static constexpr int kernels_at_once = 4;
-
-    void run(const environment &environment) {
-        const current_context here(environment.cu, environment.context.handle);
-        for (int i = 0; !is_over_; ++i) {
-            const int oldest = i % kernels_at_once;
-            if (i >= kernels_at_once) check(environment.cu.cuEventSynchronize(watch_[oldest]), "cuEventSynchronize");
-            kernel_.launch(stream_.get());
-            watch_.note(oldest, stream_.get());
-        }
-        check(environment.cu.cuStreamSynchronize(stream_.get()), "cuStreamSynchronize");
-    }
-
-    const compute_kernel kernel_;
-    const stopwatch watch_;
-    const owned<CUstream> stream_;
-    std::atomic<bool> is_over_ = false;
-    std::thread thread_;
-};
 
 effort effort_of(const session &session, std::size_t size) {
     if (session.is_quick) return {3, 40, 0.05e9};

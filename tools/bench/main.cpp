@@ -47,7 +47,8 @@ constexpr const bench_case *cases[] = {&linear_case,
                                        &pageable_loops_case,
                                        &pageable_pieces_case,
                                        &pageable_devices_case,
-                                       &file_case};
+                                       &file_case,
+                                       &file_busy_case};
 
 struct options {
     std::vector<std::string> cases; // empty: all
