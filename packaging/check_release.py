@@ -168,7 +168,7 @@ def wheel(work, processor):
     run(python, "-m", "ferry", "info", "--software")
     if (given := run(python, "-m", "ferry", "run", "--version", PATH="").strip()) != version:
         raise ValueError(f"python -m ferry run --version: {given}")
-    run(work / "empty/bin/pip", "uninstall", "--quiet", "--yes", "ferry")
+    run(work / "empty/bin/pip", "uninstall", "--quiet", "--yes", "libferry")
     left = [str(path) for path in (work / "empty").rglob("*ferry*")]
     same("files after uninstalling", left, [])
 

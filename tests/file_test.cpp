@@ -962,8 +962,8 @@ TEST_F(files, a_file_that_is_closed_slowly_delays_no_other_copy) {
     EXPECT_EQ(data, read_back(to, data.size()));
 }
 
-// Whoever closes a file does so without the lock. A thread that then finds no work must not sleep if the instance was
-// closed in the meantime.
+// A thread closes a file without the lock. If it then finds no work, it must not sleep if the instance was closed in the
+// meantime.
 TEST_F(files, an_instance_closes_while_a_thread_closes_a_file) {
     const bytes data = random_bytes(200'000, 33);
     const temporary_file file(data);

@@ -231,7 +231,7 @@ def describe_callback(function, name, text, known, callbacks, called_by="ferry")
     """
     threads, must_not_call = ((["program"], []) if called_by == "program" else threads_of(text) or
                               sys.exit(f'{name}: the comment lacks "Threads: …; must not call …."'))
-    result = {"name": name, "returns": function.returns, "called_by": called_by, "threads": threads,
+    result = {"name": name, "since": since(text), "returns": function.returns, "called_by": called_by, "threads": threads,
               "must_not_call": must_not_call, "parameters": []}
     callbacks.append(result)
     if re.search(r"\bReturns 1 if\b", text):
@@ -329,6 +329,10 @@ def describe_pointer(found, known):
         found["is"] = "address"
 
 
+def first_paragraph(comment):
+    return comment.split("\n\n")[0]
+
+
 def since(comment):
     """The release that added a field or a constant: "since 0.8" in its comment, or the first release of the version script."""
     said = re.search(r"\bsince (\d+\.\d+)\b", comment)
@@ -372,7 +376,7 @@ def describe_struct(struct, known, callbacks, structs):
                                field.type == "struct CUstream_st *")
         one["since"] = since(field.comment)
         fields.append(one)
-    return {"name": struct.name, "size": -(-end // largest) * largest, "align": largest,
+    return {"name": struct.name, "since": since(first_paragraph(struct.comment)), "size": -(-end // largest) * largest, "align": largest,
             "has_struct_size": fields[0]["name"] == "struct_size" if fields else False,
             "comment": struct.comment, "fields": fields}
 
@@ -606,6 +610,7 @@ def describe_group(group, kind, values):
     if not comment and len(values) > 1:
         sys.exit(f"{group}: there is no comment before its first constant")
     return {"group": group, "type": values[0]["type"], "kind": kind, "comment": comment,
+            "since": since(first_paragraph(comment)),
             "values": [{**{key: value for key, value in one.items() if key != "before"}, "since": since(one["comment"])}
                        for one in values]}
 

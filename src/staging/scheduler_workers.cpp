@@ -285,7 +285,7 @@ void staging_scheduler::serve_until(server as, int home, condition is_over) noex
     servers_.come(home);
     search mine;
     while (!is_over()) {
-        if (close_files(held)) continue; // the mutex was unlocked, so the servers may have been told to end
+        if (close_files(held)) continue; // the mutex was unlocked, so the end may have been announced
         const std::uint64_t now = clock_ns();
         if (const task found = find_task(now, nullptr, home); found.launch) {
             work_on(found, true, home, mine, held, is_over);
