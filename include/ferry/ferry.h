@@ -1081,8 +1081,7 @@ FERRY_API void ferry_piece_list_set_arrays(ferry_piece_list *list, const uint64_
  *                DESTINATIONS, SOURCES or SIZES for a NULL pointer, and with STRIDE if two pointers share an element;
  *                _ALIGNMENT for a pointer or a stride that is no multiple of 8; _OVERFLOW with STRIDE or COUNT if the
  *                list passes the end of the address space; _RESERVED. With a source_file, _OUT_OF_BOUNDS for a piece
- *                past the end of the file; _PAGEABLE and _UNSUPPORTED for a destination that is no memory of the
- *                device; _HANDLE and _FILE (see ferry_file.h).
+ *                past the end of the file; _HANDLE and _FILE (see ferry_file.h).
  */
 FERRY_API int32_t ferry_copy_pieces(ferry_instance *instance, const ferry_piece_list *pieces,
                                     const ferry_copy_options *options, ferry_error_info *error);

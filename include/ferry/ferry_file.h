@@ -32,8 +32,9 @@ extern "C" {
  * destination, and bytes_done then counts all bytes that a thread has finished with.
  *
  * The sources of pieces may be offsets in one file: ferry_piece_list.source_file. ferry_copy_pieces and
- * ferry_copy_pieces_async then copy, for example, all tensors of a model in one call. Their destinations are device
- * memory of the device of the copy. Pieces that are next to each other in the file are read by one call of the system.
+ * ferry_copy_pieces_async then copy, for example, all tensors of a model in one call. Pieces that are next to each other
+ * in the file are read by one call of the system. If a destination is not in memory of the stream's device, or with
+ * FERRY_COPY_NO_KERNELS, each piece is staged by itself, as a descriptor of a batch.
  *
  * A copy between two files is refused with FERRY_ERROR_UNSUPPORTED (FERRY_FIELD_KIND), and a file that is not open for
  * the access with FERRY_ERROR_HANDLE (FERRY_FIELD_FILE).

@@ -256,11 +256,41 @@ error with_request(ferry_instance &instance, std::uint64_t &bad_index,
     return failed;
 }
 
+// Calls work(batch) with a copy for each piece of a file.
+error with_copies_of_pieces(ferry_instance &instance, const batch_input &pieces,
+                            function_ref<error(const batch_input &)> work) noexcept {
+    growing<ferry_copy_desc> copies(instance.allocator);
+    if (!copies.reserve(pieces.count)) return note_error(instance, no_memory), no_memory;
+    for (std::uint64_t i = 0; i < pieces.count; ++i) {
+        const ferry_piece piece = pieces.pieces[i];
+        ferry_copy_desc copy = {};
+        copy.destination.address = piece.destination;
+        copy.source.kind = FERRY_KIND_FILE;
+        copy.source.file = pieces.source_file;
+        copy.source.address = piece.source;
+        copy.width = piece.size;
+        copy.height = copy.depth = 1;
+        static_cast<void>(copies.append(copy));
+    }
+    batch_input batch = {};
+    batch.copies = copies.begin();
+    batch.count = pieces.count;
+    batch.options = pieces.options;
+    return work(batch);
+}
+
 } // namespace
 
 error run_batch(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
                 ferry_ticket *ticket, std::uint64_t &bad_index) noexcept {
-    if (input.source_file) return run_file_pieces(instance, input, form, stream, ticket, bad_index);
+    if (input.source_file) {
+        bool are_copies = false;
+        const error failed = run_file_pieces(instance, input, form, stream, ticket, bad_index, are_copies);
+        if (!are_copies) return failed;
+        return with_copies_of_pieces(instance, input, [&](const batch_input &batch) noexcept {
+            return run_batch(instance, batch, form, stream, ticket, bad_index);
+        });
+    }
     const error failed = with_request(instance, bad_index, [&](batch_request &request) noexcept {
         return run(instance, input, form, stream, ticket, request);
     });
@@ -269,7 +299,14 @@ error run_batch(ferry_instance &instance, const batch_input &input, copy_form fo
 
 error explain_batch(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_batch_explanation &found,
                     std::uint64_t &bad_index) noexcept {
-    if (input.source_file) return explain_file_pieces(instance, input, stream, found, bad_index);
+    if (input.source_file) {
+        bool are_copies = false;
+        const error failed = explain_file_pieces(instance, input, stream, found, bad_index, are_copies);
+        if (!are_copies) return failed;
+        return with_copies_of_pieces(instance, input, [&](const batch_input &batch) noexcept {
+            return explain_batch(instance, batch, stream, found, bad_index);
+        });
+    }
     return with_request(instance, bad_index, [&](batch_request &request) noexcept {
         return explain(instance, input, stream, request, found);
     });

@@ -31,6 +31,7 @@ public:
     bool is_empty() const noexcept { return pieces_.size() == 0; }
     error run(ferry_ticket *ticket) noexcept;
     void explain(ferry_batch_explanation &found) const noexcept;
+    bool are_copies() const noexcept { return are_copies_; }
 
 private:
     error enter(context_scope &scope) noexcept;
@@ -50,6 +51,7 @@ private:
     batch_request &request_;
     growing<staged_piece> &pieces_;
     std::uint64_t bytes_ = 0;
+    bool are_copies_ = false;
 };
 
 error refuse_destination(std::int32_t status, std::uint64_t address) noexcept {
@@ -133,12 +135,11 @@ error file_pieces::add_device_memory(const ferry_piece &piece) noexcept {
         if (error failed = request_.ranges.find(address, left, -1, index))
             return on_side(failed, FERRY_SIDE_DESTINATION);
         const known_range &range = request_.ranges[index];
-        if (range.kind == memory_kind::pageable) // of the host, or past the end of an allocation
-            return done == 0 ? refuse_destination(FERRY_ERROR_PAGEABLE, address)
-                             : refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS,
-                                      numbers::end, address, piece.destination + piece.size);
-        if (range.kind != memory_kind::device || range.device != request_.context_device || !range.is_reached)
-            return refuse_destination(FERRY_ERROR_UNSUPPORTED, address);
+        if (range.kind == memory_kind::pageable && done != 0) // past the end of an allocation
+            return refuse(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS, numbers::end, address,
+                          piece.destination + piece.size);
+        are_copies_ = range.kind != memory_kind::device || range.device != request_.context_device || !range.is_reached;
+        if (are_copies_) return refuse_destination(FERRY_ERROR_UNSUPPORTED, address);
         const std::uint64_t step = std::min(left, range.room_from(address));
         if (!append(address + range.alias, piece.source + done, step)) return no_memory;
         done += step;
@@ -164,11 +165,13 @@ error file_pieces::make_ready() noexcept {
     const bool may_wait = !preferences.no_wait;
     if (preferences.forced != route_kind::none && preferences.forced != route_kind::staged)
         return refuse_route(obstacle::file);
-    if (preferences.no_kernels) return refuse_route(obstacle::forbidden);
     if (!may_wait && is_waited_for()) return refuse_route(obstacle::waits);
     if (!instance_.stages) return refuse_route(obstacle::no_staging);
-    if (!instance_.kernels.may_serve() || instance_.kernels.load_into(request_.context.wanted, may_wait))
+    const bool has_kernels = !preferences.no_kernels && instance_.kernels.may_serve();
+    if (has_kernels && instance_.kernels.load_into(request_.context.wanted, may_wait))
         return refuse_route(may_wait ? obstacle::not_loaded : obstacle::not_prepared);
+    are_copies_ = !has_kernels;
+    if (are_copies_) return refuse_route(obstacle::forbidden);
     if (!is_waited_for() && !is_ready_to_stage(instance_, request_.context_device, may_wait))
         return refuse_route(may_wait ? obstacle::no_staging : obstacle::not_prepared);
     return {};
@@ -236,7 +239,7 @@ void file_pieces::explain(ferry_batch_explanation &found) const noexcept {
 
 // Calls work(pieces) with the checked pieces, unless they are empty.
 error with_pieces(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                  std::uint64_t &bad_index, function_ref<error(file_pieces &)> work) noexcept {
+                  std::uint64_t &bad_index, bool &are_copies, function_ref<error(file_pieces &)> work) noexcept {
     const borrowed_request borrowed(instance.requests);
     if (!borrowed) return no_memory;
     batch_request &request = *borrowed;
@@ -245,6 +248,8 @@ error with_pieces(ferry_instance &instance, const batch_input &input, copy_form 
     context_scope scope(instance.cu);
     file_pieces pieces(instance, input, form, stream, request);
     error failed = pieces.prepare(scope);
+    are_copies = pieces.are_copies();
+    if (are_copies) return failed;
     if (!failed && !pieces.is_empty()) failed = work(pieces);
     bad_index = request.bad_index;
     return noted(instance, failed);
@@ -253,19 +258,20 @@ error with_pieces(ferry_instance &instance, const batch_input &input, copy_form 
 } // namespace
 
 error run_file_pieces(ferry_instance &instance, const batch_input &input, copy_form form, CUstream stream,
-                      ferry_ticket *ticket, std::uint64_t &bad_index) noexcept {
-    return with_pieces(instance, input, form, stream, bad_index,
+                      ferry_ticket *ticket, std::uint64_t &bad_index, bool &are_copies) noexcept {
+    return with_pieces(instance, input, form, stream, bad_index, are_copies,
                        [&](file_pieces &pieces) noexcept { return pieces.run(ticket); });
 }
 
 error explain_file_pieces(ferry_instance &instance, const batch_input &input, CUstream stream,
-                          ferry_batch_explanation &found, std::uint64_t &bad_index) noexcept {
+                          ferry_batch_explanation &found, std::uint64_t &bad_index, bool &are_copies) noexcept {
     found = {};
     found.context_device = -1;
-    return with_pieces(instance, input, copy_form::asynchronous, stream, bad_index, [&](file_pieces &pieces) noexcept {
-        pieces.explain(found);
-        return ok;
-    });
+    return with_pieces(instance, input, copy_form::asynchronous, stream, bad_index, are_copies,
+                       [&](file_pieces &pieces) noexcept {
+                           pieces.explain(found);
+                           return ok;
+                       });
 }
 
 } // namespace ferry
