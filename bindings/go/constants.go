@@ -75,7 +75,7 @@ type StagingPriority int32
 // FERRY_STAGING_PRIORITY_*
 const (
 	StagingPriorityHighest   StagingPriority = 0 // -20, or the lowest that the system grants
-	StagingPriorityOfProcess StagingPriority = 1 // that of the main thread
+	StagingPriorityOfProcess StagingPriority = 1 // the main thread's niceness
 	StagingPriorityNiceness  StagingPriority = 2 // staging_niceness
 )
 
@@ -107,7 +107,7 @@ type PhaseFlags uint32
 const (
 	PhaseBegin  PhaseFlags = 1 // the call begins
 	PhaseReturn PhaseFlags = 2 // the call returns
-	PhaseDone   PhaseFlags = 4 // the stream has passed the work of a call that did not wait for it
+	PhaseDone   PhaseFlags = 4 // the work of a call that did not wait for it has completed on the stream
 )
 
 // FERRY_VERSION_*

@@ -125,7 +125,7 @@ type Explanation struct {
 	DriverCall        string     // such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE
 	ContextDevice     int        // of the context that the copy runs in; -1: FERRY_ROUTE_NONE
 	DestinationMemory MemoryKind // FERRY_MEMORY_*; without meaning for FERRY_ROUTE_NONE
-	DestinationDevice int        // where device or array memory lies; -1: other memory
+	DestinationDevice int        // of device or array memory; -1: other memory
 	SourceMemory      MemoryKind // FERRY_MEMORY_*, likewise; NONE for a fill
 	SourceDevice      int
 	Calls             uint32 // of the driver: 1, or more where host memory is registered in pieces or in part; 0: none
@@ -139,7 +139,7 @@ type Explanation struct {
 	StagedNS          uint64        // as driver_ns, for FERRY_ROUTE_STAGED
 	StagedObstacle    Obstacle      // FERRY_OBSTACLE_*: why that cannot take it
 	Threads           uint32        // the maximum number of CPU threads that the route keeps busy, a waiting caller included
-	StagingDelayNS    uint64        // in staged_ns: how late staged copies lately were because other programs kept the processors busy or other kernels the device; 0: not
+	StagingDelayNS    uint64        // in staged_ns: the recent delay of staged copies because other programs kept the processors busy or other kernels kept the device busy; 0: no delay
 	RelayNS           uint64        // as driver_ns, for FERRY_ROUTE_RELAYED
 	RelayObstacle     Obstacle      // FERRY_OBSTACLE_*: why that cannot take it, or need not. Below 2 MiB, the relay route is considered only with the route RELAYED
 	Links             uint32        // for FERRY_ROUTE_MULTILINK, and staged over several: the host links taken; else 0
@@ -211,14 +211,14 @@ func (s BatchExplanation) String() string { return s.line }
 // BatchExplanation is ferry_batch_explanation. What ferry would do with a batch. Set struct_size first.
 type BatchExplanation struct {
 	ContextDevice  int        // the device of the context that the batch runs in; -1: nothing to copy
-	Singles        BatchShare // one by one, by any route: ferry_copy_explain_async tells which
+	Singles        BatchShare // one by one, by any route: ferry_copy_explain_async reports the route
 	BatchCalls     BatchShare // by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync
 	Kernels        BatchShare // by kernels that copy many in one launch
 	Staged         BatchShare // together, between pageable memory and the device; rows of boxes count each
 	Broadcasts     BatchShare // lines with one source that go to several devices; bytes: each source once
 	MaxSMs         uint32     // the maximum number of SMs that a launch of `kernels` or `staged` keeps busy
 	Threads        uint32     // the maximum number of CPU threads that `staged` keeps busy, a waiting caller included
-	StagingDelayNS uint64     // how late staged copies lately were, as far as it is in staged.predicted_ns
+	StagingDelayNS uint64     // the recent staging delay that staged.predicted_ns includes
 	Blocks         Blocks     // FERRY_BLOCKS_*: the longest wait of a copy in the call. Broadcasts do not count
 	line           string
 }

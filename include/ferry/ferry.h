@@ -97,11 +97,11 @@ typedef struct ferry_error_info ferry_error_info;
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
- * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open
- * at once, also on both drivers. Instances on the software driver share it: a later one whose driver_options differ from
- * its settings is refused. Never give an instance a handle or a device address of the other driver. The software
- * driver refuses handles that are not its own with the driver's status (-1400, of contexts -1201), but the NVIDIA
- * driver may crash, and both take an address that they do not know for host memory.
+ * Opens an instance. NULL `options` are the defaults: the NVIDIA driver or an error. Several instances may be open at
+ * the same time, also on both drivers. Instances on the software driver share it: a later one whose driver_options
+ * differ from its settings is refused. Never give an instance a handle or a device address of the other driver. The
+ * software driver refuses handles that are not its own with the driver's status (-1400, of contexts -1201), but the
+ * NVIDIA driver may crash, and both take an address that they do not know for host memory.
  *
  * NULL:          `options`.
  * Blocking:      device. With FERRY_KERNELS_AT_OPEN and FERRY_STAGING_AT_OPEN, the call creates the primary context of
@@ -129,11 +129,11 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * NULL:          `instance`.
  * Thread-safety: no other call on this instance may be running or come later.
  * Blocking:      device. The call waits until staged copies in flight have ended, unless their context is dead; until
- *                streams have passed large batches, whose pieces are in tables of the instance
- *                (ferry_copy_batch_async); and until streams have passed deferred frees (see ferry_deferred_info),
- *                which are then done. If the instance holds the last reference to a primary context, the driver waits
- *                for its work and destroys it with everything in it. The last instance on the software driver ends that
- *                driver: running work ends first, then all its addresses, arrays and contexts are gone.
+ *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async), have completed;
+ *                and until the work before deferred frees has completed (see ferry_deferred_info). These frees are then
+ *                done. If the instance holds the last reference to a primary context, the driver waits for its work and
+ *                destroys it with everything in it. The last instance on the software driver ends that driver: running
+ *                work ends first, then all its addresses, arrays and contexts are gone.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -232,8 +232,8 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * Copies, and returns when the bytes are visible to the host, to every stream and to every other thread. The copy is
  * ordered like a driver call on the legacy default stream of its context: after earlier work on that stream and on the
  * streams that synchronise with it. The caller orders work on non-blocking streams. To wait for a copy on another
- * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current one, else that of the
- * destination's device, else of the source's, else of device 0.
+ * stream, use ferry_copy_async and ferry_stream_synchronize. The context is the thread's current context, else the
+ * context of the destination's device, else of the source's device, else of device 0.
  *
  * NULL:          `options`.
  * Blocking:      stream. The call returns when the copy is complete.
@@ -280,7 +280,7 @@ FERRY_API int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *co
 
 /* How urgent the staging threads are: their niceness. */
 #define FERRY_STAGING_PRIORITY_HIGHEST 0    /* -20, or the lowest that the system grants */
-#define FERRY_STAGING_PRIORITY_OF_PROCESS 1 /* that of the main thread */
+#define FERRY_STAGING_PRIORITY_OF_PROCESS 1 /* the main thread's niceness */
 #define FERRY_STAGING_PRIORITY_NICENESS 2   /* staging_niceness */
 
 /* Levels of the log callback. */
@@ -301,10 +301,10 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              kernel pays and waits, as the first launch of any kernel may. Use AT_OPEN in a program that holds
  *              streams back until it has enqueued more.
  * get_proc     The program's own driver loader, with cuGetProcAddress's meaning: returns the newest variant of `name`
- *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. A plain dlsym
- *              does not do: it finds first versions. Called during ferry_open and ferry_instance_get_proc, on the
- *              calling thread; the results must stay valid until ferry_close. ferry then loads no library. Not used
- *              with FERRY_DRIVER_SOFTWARE. Threads: caller; must not call ferry.
+ *              that is not newer than `version` (12000 is CUDA 12.0), in its legacy-stream form, or NULL. Plain dlsym
+ *              is not sufficient: it returns the oldest version of each function. Called during ferry_open and
+ *              ferry_instance_get_proc, on the calling thread; the results must stay valid until ferry_close. ferry
+ *              then loads no library. Not used with FERRY_DRIVER_SOFTWARE. Threads: caller; must not call ferry.
  * log          `level`: FERRY_LOG_*. `message` is one line without its end, valid during the callback. ferry writes
  *              nowhere else. Threads: caller; must not call ferry.
  * allocate     Host memory for ferry's own structures; alignment is a power of two; may return NULL. The result must
@@ -315,12 +315,13 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              ferry; must not call ferry.
  * deallocate   Ends `memory`, which `allocate` returned, and receives its size. Threads: caller, ferry; must not call
  *              ferry.
- * register_chunk  The largest piece registered with the driver at once, a multiple of 4096. Drivers refuse pieces of
- *              512 GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
+ * register_chunk  The largest piece that one driver call registers, a multiple of 4096. Drivers refuse pieces of 512
+ *              GiB. ferry_host_register splits larger memory; ferry_host_alloc leaves it to the driver.
  * deferred_bytes  The maximum that deferred frees (ferry_array_destroy_deferred and similar calls) keep on each device,
- *              and in the host's memory. Above it, an allocation by ferry there first frees what streams have passed,
- *              which waits for running work. 0: a sixteenth of the device's memory, for the host's that of device 0.
- *              UINT64_MAX: no limit until an allocation finds no memory.
+ *              and in the host's memory. Above it, an allocation by ferry there first performs the deferred frees whose
+ *              streams have completed the earlier work, which waits for running work. 0: a sixteenth of the device's
+ *              memory, for the host a sixteenth of device 0's memory. UINT64_MAX: no limit until an allocation finds no
+ *              memory.
  * copy_options  The options of every copy, batch and fill that passes NULL for its ferry_copy_options. ferry_open reads
  *              them before it returns. FERRY_COPY_UPDATABLE is not allowed here.
  * staging      When staging threads start and staging buffers are pinned, for copies between pageable memory and
@@ -346,25 +347,25 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              it on its stream stand still. Returns 1 if work will be called, else 0; ferry then starts one thread of
  *              its own, which stays until ferry_close. The driver calls submit from a host function, so neither submit
  *              nor work may call the driver or wait for a thread that does. work calls no driver and returns when
- *              nothing is left to do. submit may run work itself, as a full thread pool does: the work then returns at
- *              once, and ferry starts one thread of its own, as if submit had returned 0. submit must not wait for work
- *              that another thread runs. A copy asks for at most staging_threads threads. The watchdog starts a copying
- *              thread in two cases: all threads that came are stuck in page faults that do not resolve, or none came
- *              while a thread waits for a ticket. That thread runs for as long as it is needed. Threads: driver; must
- *              not call ferry or the driver.
+ *              nothing is left to do. submit may run work itself, as a full thread pool does: the work then returns
+ *              immediately, and ferry starts one thread of its own, as if submit had returned 0. submit must not wait
+ *              for work that another thread runs. A copy requests at most staging_threads threads. The watchdog starts
+ *              a copying thread in two cases: all threads that came are stuck in page faults that do not resolve, or
+ *              none came while a thread waits for a ticket. That thread runs for as long as it is needed. Threads:
+ *              driver; must not call ferry or the driver.
  * staging_cpus  The processors for the workers: staging_cpu_count numbers, read before ferry_open returns. Or all
  *              processors of a node: staging_numa FERRY_NUMA_NODE and staging_numa_node. Not both, and a list needs its
- *              count. Default: those of the program's main thread at ferry_open, whichever thread copies first; of
- *              these, on a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use
- *              those of the device's node if there are at least two for each thread. A staging buffer always lies near
- *              its device.
+ *              count. Default: the processors of the program's main thread at ferry_open, whichever thread copies
+ *              first. On a machine with several NUMA nodes, the default threads of a device (staging_threads 0) use, of
+ *              these processors, only the processors of the device's node if there are at least two for each thread. A
+ *              staging buffer is always near its device.
  * trace        Called for every copy, batch and fill whose ferry_copy_options are valid, also one that fails: when the
- *              call begins, when it returns, and for one on a stream once the stream has passed, on a thread of
- *              ferry's. That thread looks every 0.05 ms; the stream does not wait for it. There is no third event if
- *              the call failed, did nothing, or became part of a graph, if the stream has not passed the work at
- *              ferry_close, or if the context ended without ferry_context_destroy. `event` is valid during the
- *              callback. The third event costs a call on a stream an event of the driver's, some microseconds. Threads:
- *              caller, ferry; must not call ferry.
+ *              call begins, when it returns, and for work on a stream once it has completed, on one of ferry's threads.
+ *              That thread checks every 0.05 ms; the stream does not wait for it. There is no third event if the call
+ *              failed, did nothing, or became part of a graph, if the work has not completed at ferry_close, or if the
+ *              context ended without ferry_context_destroy. `event` is valid during the callback. For the third event,
+ *              each call on a stream records a driver event, which takes a few microseconds. Threads: caller, ferry;
+ *              must not call ferry.
  * trace_phases  The events wanted: FERRY_PHASE_*, joined by |. 0: all.
  * max_pinned_bytes  The maximum of pinned memory that the instance uses for itself: staging buffers and their records,
  *              tables of batches, and buffers of the routes BUFFERED, RELAYED and MULTILINK. The program's own pinned
@@ -384,7 +385,7 @@ typedef struct ferry_trace_event ferry_trace_event;
  *
  * Threads lists where a callback may run: caller, the thread of a call of this instance, including ferry_open and
  * ferry_close; ferry, a thread that ferry started; driver, a thread of the driver. A callback may run on several
- * threads at once. No callback may throw.
+ * threads at the same time. No callback may throw.
  */
 struct ferry_options {
     uint32_t struct_size;
@@ -435,7 +436,7 @@ struct ferry_options {
 /* When an event is reported: ferry_trace_event.phase, ferry_options.trace_phases. */
 #define FERRY_PHASE_BEGIN 1u  /* the call begins */
 #define FERRY_PHASE_RETURN 2u /* the call returns */
-#define FERRY_PHASE_DONE 4u   /* the stream has passed the work of a call that did not wait for it */
+#define FERRY_PHASE_DONE 4u   /* the work of a call that did not wait for it has completed on the stream */
 
 /* One call that copies or fills, for ferry_options.trace. Times are nanoseconds of the system's monotonic clock
  * (CLOCK_MONOTONIC). */
@@ -517,11 +518,11 @@ struct ferry_trace_event {
  *             needs one (see Contexts). A call that enqueues work waits if its stream already has about a thousand
  *             pending operations.
  * Values      Under the label Values, `name` is a parameter or what the call stores in *name, and "returned" is the
- *             result. FERRY_GROUP_* stands for one constant of the group. Of flags, which end in u, it stands for any
- *             combination, also 0. An array has the stated number of elements or bytes. A number, NULL or a constant
- *             with a colon is a value with a meaning of its own, such as "-1: not known". The comments of fields begin
- *             alike; "1:" there means that the field is 0 or 1. "only passed" and "only reported" begin the comment
- *             of a constant that ferry does not report or does not take.
+ *             result. FERRY_GROUP_* means one constant of the group. Of flags, which end in u, it means any
+ *             combination, including 0. An array has the stated number of elements or bytes. A number, NULL or a
+ *             constant with a colon is a value with a meaning of its own, such as "-1: not known". The comments of
+ *             fields begin alike; "1:" there means that the field is 0 or 1. "only passed" and "only reported" begin
+ *             the comment of a constant that ferry does not report or does not take.
  * Contexts    Every call, also one that fails, leaves the thread's current CUDA context unchanged; only
  *             ferry_context_push and ferry_context_pop change it. A thread without a context may call anything. A call
  *             that takes a device uses ferry's context for that device (see Contexts). Other calls use the current
@@ -538,8 +539,9 @@ struct ferry_trace_event {
  *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
  * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
  *             label NULL says so.
- * Threads     Any number of threads may call any function at once on one instance. Exceptions: ferry_close, ending an
- *             object in use, and limits in a function's comment. pthread_cancel must not cancel a thread in a call.
+ * Threads     Any number of threads may call any function at the same time on one instance. Exceptions: ferry_close,
+ *             ending an object in use, and limits in a function's comment. pthread_cancel must not cancel a thread in a
+ *             call.
  * Forks       In the child of a fork, ferry_prepared_destroy, ferry_device_free_async and the calls on tickets,
  *             staging, pinned pools and deferred frees return -1003 and do nothing. Other calls return the driver's
  *             status for a child, which is the same; ferry_close does nothing.
@@ -769,24 +771,24 @@ typedef struct ferry_ticket ferry_ticket;
  * FERRY_DEFAULT_STREAM_PER_THREAD is the per-thread one (both cast to a pointer). The context is the stream's; for those
  * three it is found as for ferry_copy. `ticket` may be NULL, except for files; *ticket reports the progress.
  *
- * The call returns at once, except where this table names a wait: "read" is until the pageable source has been read,
- * "complete" is until the copy to host memory is complete. ferry_copy_explain_async reports the wait of a copy.
+ * The call returns immediately, except where this table names a wait: "read" is until the pageable source has been
+ * read, "complete" is until the copy to host memory is complete. ferry_copy_explain_async reports the wait of a copy.
  *
- * ends and size         stream is idle    | earlier work is pending on the stream
- * without pageable      returns at once   | returns at once
- * pageable to 1 MiB     read or complete  | returns at once
- * pageable above 1 MiB  returns at once   | returns at once
- * CALL to 1 MiB         read              | returns at once
- * CALL above 1 MiB      read              | read, after the earlier work
- * DESTINATION_WRITTEN   complete          | complete, after the earlier work
- * not staged            read or complete  | read or complete, after the earlier work
- * host to host          complete          | complete, after the earlier work
+ * ends and size         stream is idle       | earlier work is pending on the stream
+ * without pageable      returns immediately  | returns immediately
+ * pageable to 1 MiB     read or complete     | returns immediately
+ * pageable above 1 MiB  returns immediately  | returns immediately
+ * CALL to 1 MiB         read                 | returns immediately
+ * CALL above 1 MiB      read                 | read, after the earlier work
+ * DESTINATION_WRITTEN   complete             | complete, after the earlier work
+ * not staged            read or complete     | read or complete, after the earlier work
+ * host to host          complete             | complete, after the earlier work
  *
  * The rows with pageable are for copies between pageable memory and memory or an array of the stream's device. On an
- * idle stream, these copies are staged and return at once if staging is predicted to be faster than the driver. Above
- * 1 MiB they are always staged, except in three cases that the prediction decides: staging is late because the machine
- * is busy, no kernel can serve, or the driver is the software driver. On an idle stream, a staged copy waits up to
- * 0.1 ms until the device has started a kernel, about 10 us if the device is idle. A small upload waits up to 30 us
+ * idle stream, these copies are staged and return immediately if staging is predicted to be faster than the driver.
+ * Above 1 MiB they are always staged, except in three cases that the prediction decides: staging is late because the
+ * machine is busy, no kernel can serve, or the driver is the software driver. On an idle stream, a staged copy waits up
+ * to 0.1 ms until the device has started a kernel, about 10 us if the device is idle. A small upload waits up to 30 us
  * (0.3 ms on the software driver) for an upload by ferry just before it on the stream.
  *
  * CALL is FERRY_SOURCE_ORDER_CALL with a pageable source, and DESTINATION_WRITTEN is that flag with a pageable
@@ -881,8 +883,8 @@ FERRY_API int32_t ferry_ticket_create(ferry_instance *instance, struct CUstream_
 
 /*
  * Fills `info`. A staged copy is done when its last byte has arrived, which may be a moment before its stream
- * continues. The call also detects a dead context: for a staged copy, no later than at the first query before which no
- * bytes have arrived since the previous one.
+ * continues. The call also detects a dead context. For a staged copy, it does so at the latest in the first query that
+ * finds no new bytes since the previous query.
  *
  * After a context has died, ferry's threads may still access the host memory of a staged copy, each until the end of
  * its chunk. The copy's ticket is done, and ferry_ticket_wait returns, only after the last of them has left: then the
@@ -933,8 +935,8 @@ FERRY_API int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t c
 
 /*
  * Makes later work on `stream` wait for the work of the ticket, on any device; the host does not wait. Work on `stream`
- * continues after a copy that failed: the ticket has its status. The ticket may be released at once. Default streams as
- * for ferry_stream_synchronize.
+ * continues after a copy that failed: the ticket has its status. The ticket may be released immediately. Default
+ * streams as for ferry_stream_synchronize.
  *
  * Thread-safety: as ferry_ticket_get_info.
  * Blocking:      driver_lock.
@@ -979,11 +981,11 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * URGENT, CALL, NO_KERNELS, MULTILINK, DESTINATION_WRITTEN or max_sms. With NO_KERNELS, with the route DRIVER, and if
  * only one piece or box of a direction has pageable memory, ferry_copy_async's rules apply to each pageable copy.
  *
- * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on streams of
- * ferry's own. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, pass
- * chunks on to each other (docs/devices.md). If the context of one dies meanwhile, the call makes the broadcast again
- * without it, and returns its status and the index of its copy. With ferry_options.submit this call makes no broadcasts
- * of pageable memory: the calling thread helps to stage each copy instead.
+ * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on ferry's own
+ * streams. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, pass chunks on
+ * to each other (docs/devices.md). If the context of one dies meanwhile, the call makes the broadcast again without it,
+ * and returns its status and the index of its copy. With ferry_options.submit this call makes no broadcasts of pageable
+ * memory: the calling thread helps to stage each copy instead.
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.
@@ -1128,7 +1130,7 @@ FERRY_API int32_t ferry_prepared_create(ferry_instance *instance, const ferry_co
  * Blocking:      device, as ferry_prepared_create.
  * Ownership:     as ferry_prepared_create; the elements of the list are read before return.
  * Errors:        as ferry_prepared_create; for the list as ferry_copy_pieces; if updatable, FERRY_ERROR_OUT_OF_BOUNDS
- *                for a piece that does not lie in one allocation at either end: FERRY_SIDE_DESCRIPTOR and
+ *                for a piece that is not in one allocation at either end: FERRY_SIDE_DESCRIPTOR and
  *                FERRY_FIELD_ADDRESS, without value and limit.
  */
 FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const ferry_piece_list *pieces,
@@ -1138,7 +1140,7 @@ FERRY_API int32_t ferry_prepared_create_pieces(ferry_instance *instance, const f
 /*
  * Enqueues a prepared batch on `stream`, a stream of the device that it was prepared for, as ferry_copy_batch_async
  * would. The launch uses only the tag and the flag NO_WAIT of `options`; NULL means those that the batch was prepared
- * with. The other fields are checked but not used. A default stream is that of the current context, else of ferry's
+ * with. The other fields are checked but not used. A default stream belongs to the current context, else to ferry's
  * context for the device of the batch. On a stream that is being captured the batch becomes part of the graph and must
  * live as long as the graph may run. In another context of the device, which does not see all memory of the first, the
  * driver makes the copies instead of kernels.
@@ -1187,15 +1189,15 @@ FERRY_API int32_t ferry_prepared_set_addresses(ferry_prepared *prepared, const f
  * Blocking:      device, if the batch has a table on the device: the call waits for running work, as cuMemFree does.
  *                Otherwise driver_lock.
  * Ownership:     the batch is gone, whatever is returned, except in the child of a fork.
- * Errors:        the driver's own may be those of earlier work.
+ * Errors:        the driver's own may be errors of earlier work.
  */
 FERRY_API int32_t ferry_prepared_destroy(ferry_prepared *prepared, ferry_error_info *error);
 
 /*
- * Destroys a prepared batch in the order of `stream`, and waits for no work. The instance keeps the batch's table on the
- * device until the stream has passed, as ferry_device_free_deferred keeps memory. The stream must come after all
- * launches of the batch; it may be destroyed at once. Graphs that hold the batch may run only before that point.
- * `stream` is not read if the batch has no table. Default streams are those of the batch's device.
+ * Destroys a prepared batch in the order of `stream`, and waits for no work. The instance keeps the batch's table on
+ * the device until the earlier work on `stream` has completed, as ferry_device_free_deferred keeps memory. The stream
+ * must come after all launches of the batch; it may be destroyed immediately. Graphs that hold the batch may run only
+ * before that point. `stream` is not read if the batch has no table. Default streams belong to the batch's device.
  *
  * NULL:          `prepared`.
  * Thread-safety: as ferry_prepared_destroy.
@@ -1217,8 +1219,8 @@ FERRY_API int32_t ferry_prepared_destroy_deferred(ferry_prepared *prepared, stru
  * pitch if there is more than one row. A row pitch other than 0 is at least x + width. Height 0 and depth 0 count as
  * 1. Width 0 fills nothing and succeeds if kind, device, pattern_size and reserved fields are valid.
  *
- * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Two kinds of fill need a kernel of
- * ferry's: a pattern of 8 or 16 bytes that does not repeat every 4; and slices with gaps between them, unless the rows
+ * The driver itself fills patterns of up to 4 bytes over equally spaced rows. Two kinds of fill need one of ferry's
+ * kernels: a pattern of 8 or 16 bytes that does not repeat every 4; and slices with gaps between them, unless the rows
  * within a slice are tight or a slice has one row. Such a fill is refused if no kernel can run or reach the memory.
  */
 typedef struct ferry_fill_desc {
@@ -1266,7 +1268,7 @@ FERRY_API int32_t ferry_fill(ferry_instance *instance, const ferry_fill_desc *fi
 /*
  * Enqueues a fill on `stream`, as ferry_copy_async does a copy. The stream must be on the memory's device, or on one
  * with peer access to it; for pinned and managed memory any stream will do. The NULL, legacy and per-thread streams
- * are those of the context found as for ferry_fill. No kernel fills memory that a capture has allocated, because the
+ * belong to the context found as for ferry_fill. No kernel fills memory that a capture has allocated, because the
  * driver does not know this memory.
  *
  * NULL:          `options`, `ticket`.
@@ -1353,7 +1355,7 @@ typedef struct ferry_explanation {
     char driver_call[32];       /* such as "cuMemcpy3DAsync" or "cuLaunchKernel"; empty for FERRY_ROUTE_NONE */
     int32_t context_device;     /* of the context that the copy runs in; -1: FERRY_ROUTE_NONE */
     int32_t destination_memory; /* FERRY_MEMORY_*; without meaning for FERRY_ROUTE_NONE */
-    int32_t destination_device; /* where device or array memory lies; -1: other memory */
+    int32_t destination_device; /* of device or array memory; -1: other memory */
     int32_t source_memory;      /* FERRY_MEMORY_*, likewise; NONE for a fill */
     int32_t source_device;
     uint32_t calls; /* of the driver: 1, or more where host memory is registered in pieces or in part; 0: none */
@@ -1367,8 +1369,8 @@ typedef struct ferry_explanation {
     uint64_t staged_ns;      /* as driver_ns, for FERRY_ROUTE_STAGED */
     int32_t staged_obstacle; /* FERRY_OBSTACLE_*: why that cannot take it */
     uint32_t threads; /* the maximum number of CPU threads that the route keeps busy, a waiting caller included */
-    uint64_t staging_delay_ns;  /* in staged_ns: how late staged copies lately were because other programs kept the
-                                * processors busy or other kernels the device; 0: not */
+    uint64_t staging_delay_ns;  /* in staged_ns: the recent delay of staged copies because other programs kept the
+                                * processors busy or other kernels kept the device busy; 0: no delay */
     uint64_t relay_ns;          /* as driver_ns, for FERRY_ROUTE_RELAYED */
     int32_t relay_obstacle;     /* FERRY_OBSTACLE_*: why that cannot take it, or need not. Below 2 MiB, the relay route
                                 * is considered only with the route RELAYED */
@@ -1466,14 +1468,14 @@ typedef struct ferry_batch_share {
 typedef struct ferry_batch_explanation {
     uint32_t struct_size;
     int32_t context_device;        /* the device of the context that the batch runs in; -1: nothing to copy */
-    ferry_batch_share singles;     /* one by one, by any route: ferry_copy_explain_async tells which */
+    ferry_batch_share singles;     /* one by one, by any route: ferry_copy_explain_async reports the route */
     ferry_batch_share batch_calls; /* by cuMemcpyBatchAsync and cuMemcpy3DBatchAsync */
     ferry_batch_share kernels;     /* by kernels that copy many in one launch */
     ferry_batch_share staged;      /* together, between pageable memory and the device; rows of boxes count each */
     ferry_batch_share broadcasts;  /* lines with one source that go to several devices; bytes: each source once */
     uint32_t max_sms;              /* the maximum number of SMs that a launch of `kernels` or `staged` keeps busy */
     uint32_t threads; /* the maximum number of CPU threads that `staged` keeps busy, a waiting caller included */
-    uint64_t staging_delay_ns; /* how late staged copies lately were, as far as it is in staged.predicted_ns */
+    uint64_t staging_delay_ns; /* the recent staging delay that staged.predicted_ns includes */
     int32_t blocks;            /* FERRY_BLOCKS_*: the longest wait of a copy in the call. Broadcasts do not count */
     uint32_t reserved;         /* 0 */
 } ferry_batch_explanation;
@@ -1674,10 +1676,10 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  *                     array's width in bytes, its height or its depth. Of memory, field ADDRESS, value: the address one
  *                     past the last byte; limit: the end of the allocation. If the box begins before the allocation,
  *                     the two are the beginnings. Of a file, field OFFSET, value: the offset one past the last byte;
- *                     limit: the size of the file. The side is that of the copy; calls other than copies and fills
- *                     have none, and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers
- *                     of ferry_external_memory_get_address and ferry_external_memory_create_array count from the
- *                     memory's beginning, or from the offset given. A piece of an updatable batch has no numbers
+ *                     limit: the size of the file. The side is the copy's; calls other than copies and fills have none,
+ *                     and may name SIZE. ferry_external_memory_import has OPTIONS and no limit; the numbers of
+ *                     ferry_external_memory_get_address and ferry_external_memory_create_array count from the memory's
+ *                     beginning, or from the offset given. A piece of an updatable batch has no numbers
  * ARRAY_FORMAT        value: the x, the width, the destination's element size, the format or the number of channels
  * DEVICE              limit: the number of devices, the memory's device, for a fill the stream's device, or the device
  *                     that the call names twice
@@ -1741,12 +1743,13 @@ FERRY_API uint64_t ferry_error_format(const ferry_error_info *error, char *buffe
 /*
  * The default streams of a context: FERRY_DEFAULT_STREAM_*, cast to a pointer as in
  * (struct CUstream_st *)(uintptr_t)FERRY_DEFAULT_STREAM_LEGACY, and NULL. The context depends on the call. For a copy:
- * the thread's current one, else that of the destination's device, and so on as for ferry_copy. For memory, an array or
- * a pool of one device (fills, stream-ordered memory, deferred frees): the current one if it belongs to that device,
- * else ferry's for it. For a prepared batch: the current one, else ferry's for the batch's device. For all other calls:
- * the current one, else device 0's. Name a stream where a context of another device may be current. To wait for work on
- * a default stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is the legacy
- * stream also in programs compiled with --default-stream per-thread: those pass FERRY_DEFAULT_STREAM_PER_THREAD.
+ * the thread's current context, else the context of the destination's device, and so on as for ferry_copy. For memory,
+ * an array or a pool of one device (fills, stream-ordered memory, deferred frees): the current one if it belongs to
+ * that device, else ferry's for it. For a prepared batch: the current one, else ferry's for the batch's device. For all
+ * other calls: the current one, else device 0's. Name a stream where a context of another device may be current. To
+ * wait for work on a default stream, use ferry_context_synchronize, or use a stream of your own from the start. NULL is
+ * the legacy stream also in programs compiled with --default-stream per-thread: those pass
+ * FERRY_DEFAULT_STREAM_PER_THREAD.
  */
 #define FERRY_DEFAULT_STREAM_LEGACY 1     /* the same stream as NULL */
 #define FERRY_DEFAULT_STREAM_PER_THREAD 2 /* the default stream of the calling thread */
@@ -1776,8 +1779,8 @@ FERRY_API int32_t ferry_stream_create(ferry_instance *instance, int32_t device, 
 FERRY_API int32_t ferry_stream_destroy(ferry_instance *instance, struct CUstream_st *stream, ferry_error_info *error);
 
 /*
- * Waits until all work enqueued on `stream` has ended. Default streams are those of the current context, else device
- * 0's.
+ * Waits until all work enqueued on `stream` has ended. Default streams belong to the current context, else to device
+ * 0's context.
  *
  * Blocking:      stream. The call returns when the work has ended.
  * Errors:        late errors of earlier work.
