@@ -266,10 +266,10 @@ func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
 	}
 }
 
-// AddressInfo is ferry_address_info. What lies at an address.
+// AddressInfo is ferry_address_info. The memory at an address.
 type AddressInfo struct {
 	Memory        MemoryKind // FERRY_MEMORY_*
-	Device        int        // where device memory lies; -1: other memory
+	Device        int        // the device of device memory; -1: other memory
 	RangeStart    uint64     // the allocation or registration around the address, all its pieces; 0: not known
 	RangeSize     uint64     // bytes
 	DeviceAddress uint64     // the address that a kernel uses for the same byte; 0: pageable memory
@@ -554,7 +554,7 @@ func (s HostOptions) c() C.ferry_host_options {
 	}
 }
 
-// PinnedPoolOptions is ferry_pinned_pool_options. How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or _DEVICE a pool's memory lies on one node; create one pool for each node that matters.
+// PinnedPoolOptions is ferry_pinned_pool_options. How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or _DEVICE a pool's memory is on one node; create one pool for each node that matters.
 type PinnedPoolOptions struct {
 	Flags    HostFlags // FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED
 	NUMA     NUMA      // FERRY_NUMA_*

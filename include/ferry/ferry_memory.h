@@ -1,5 +1,6 @@
 /*
- * The memory of ferry: device memory, pinned and registered host memory, arrays, pools, and what lies at an address.
+ * The memory of ferry: device memory, pinned and registered host memory, arrays, pools, and queries of the memory at an
+ * address.
  *
  * ferry.h has ferry_device_alloc and ferry_device_free, and states the conventions for statuses, structs and comments.
  */
@@ -16,13 +17,13 @@ extern "C" {
  * Memory
  *
  * ferry_device_free, ferry_host_free, ferry_host_unregister, ferry_array_destroy and ferry_mipmapped_array_destroy wait
- * for running work on the device. Meanwhile they hold a lock of the driver's that other calls wait for. A thread must
- * not call them while a staged copy needs this thread, or one that waits for it, to move its bytes. With
- * ferry_options.submit, a worker of the program's job system that frees while it should move the bytes of a staged copy
- * never returns, and the copy never completes. Free in stream order instead: ferry_device_free_deferred,
- * ferry_host_free_deferred, ferry_host_unregister_deferred, ferry_array_destroy_deferred,
- * ferry_mipmapped_array_destroy_deferred; ferry_device_free_async for pool memory and ferry_pinned_pool_free_async for
- * blocks of a pinned pool. The rule is in docs/contract.md, "Freeing".
+ * for running work on the device. Meanwhile they hold a driver lock that other calls wait for. A thread must not call
+ * them while a staged copy needs this thread, or one that waits for it, to move its bytes. With ferry_options.submit, a
+ * worker of the program's job system that frees while it should move the bytes of a staged copy never returns, and the
+ * copy never completes. Free in stream order instead: ferry_device_free_deferred, ferry_host_free_deferred,
+ * ferry_host_unregister_deferred, ferry_array_destroy_deferred, ferry_mipmapped_array_destroy_deferred;
+ * ferry_device_free_async for pool memory and ferry_pinned_pool_free_async for blocks of a pinned pool. The rule is in
+ * docs/contract.md, "Freeing".
  * ------------------------------------------------------------------------------------------------------------ */
 
 /*
@@ -53,10 +54,10 @@ FERRY_API int32_t ferry_managed_alloc(ferry_instance *instance, int32_t device, 
 
 /*
  * A deferred free: frees memory of ferry_device_alloc, ferry_device_alloc_pitched or ferry_managed_alloc in the order of
- * `stream`, and waits for no work. The instance keeps the memory until the stream has passed. Then ferry_deferred_trim, a
- * later allocation by ferry on the device (see ferry_options.deferred_bytes) or ferry_close returns it to the driver.
- * The stream must come after all work that uses the memory; it may be destroyed at once. Default streams are those
- * of the memory's device.
+ * `stream`, and waits for no work. The instance keeps the memory until the earlier work on `stream` has completed. Then
+ * ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes) or ferry_close
+ * returns it to the driver. The stream must come after all work that uses the memory; it may be destroyed immediately.
+ * Default streams belong to the memory's device.
  *
  * Values:        `address`: 0: no memory.
  * Blocking:      driver_lock.
@@ -131,7 +132,7 @@ typedef struct ferry_host_block {
     uint32_t struct_size;
     int32_t memory; /* FERRY_MEMORY_PINNED, or FERRY_MEMORY_PAGEABLE where that was allowed */
     void *address;
-    uint64_t size;     /* bytes; less than asked for only where that was allowed */
+    uint64_t size;     /* bytes; less than requested only where that was allowed */
     int32_t origin;    /* FERRY_HOST_FROM_* */
     int32_t numa_node; /* of its first page; -1: the system does not report it */
 } ferry_host_block;
@@ -175,10 +176,10 @@ FERRY_API int32_t ferry_host_free(ferry_instance *instance, void *address, ferry
 
 /*
  * A deferred free: frees memory of ferry_host_alloc in the order of `stream`, and waits for no work. The instance keeps
- * the memory until the stream has passed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc
- * (see ferry_options.deferred_bytes) or ferry_close frees it. Host memory lies on no device: it counts only for
- * FERRY_DEVICE_UNKNOWN. The stream must come after all work that uses the memory; it may be destroyed at once. The host
- * must not use the memory any more.
+ * the memory until the earlier work on `stream` has completed. Then ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a
+ * later ferry_host_alloc (see ferry_options.deferred_bytes) or ferry_close frees it. Host memory belongs to no device:
+ * it counts only for FERRY_DEVICE_UNKNOWN. The stream must come after all work that uses the memory; it may be
+ * destroyed immediately. The host must not use the memory any more.
  *
  * NULL:          `address`.
  * Blocking:      driver_lock.
@@ -224,11 +225,11 @@ FERRY_API int32_t ferry_host_register(ferry_instance *instance, void *address, u
 FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address, ferry_error_info *error);
 
 /*
- * Undoes ferry_host_register in the order of `stream`, and waits for no work; `address` is the one given there. Once the
- * stream has passed, ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc or ferry_host_register (see
- * ferry_options.deferred_bytes) or ferry_close unregisters the memory. Until then it must stay mapped, and no later call
- * may copy it; the host may use it. ferry_address_get_info reports FERRY_MEMORY_PAGEABLE once it is unregistered. The
- * stream must come after all work that uses the memory; it may be destroyed at once.
+ * Undoes ferry_host_register in the order of `stream`, and waits for no work; `address` is the one given there. Once
+ * the earlier work on `stream` has completed, ferry_deferred_trim for FERRY_DEVICE_UNKNOWN, a later ferry_host_alloc or
+ * ferry_host_register (see ferry_options.deferred_bytes) or ferry_close unregisters the memory. Until then it must stay
+ * mapped, and no later call may copy it; the host may use it. ferry_address_get_info reports FERRY_MEMORY_PAGEABLE once
+ * it is unregistered. The stream must come after all work that uses the memory; it may be destroyed immediately.
  *
  * Blocking:      driver_lock.
  * Ownership:     the memory is the caller's as before, but must not be unmapped before it is unregistered.
@@ -239,11 +240,11 @@ FERRY_API int32_t ferry_host_unregister(ferry_instance *instance, void *address,
 FERRY_API int32_t ferry_host_unregister_deferred(ferry_instance *instance, void *address, struct CUstream_st *stream,
                                                  ferry_error_info *error);
 
-/* What lies at an address. */
+/* The memory at an address. */
 typedef struct ferry_address_info {
     uint32_t struct_size;
     int32_t memory; /* FERRY_MEMORY_* */
-    int32_t device; /* where device memory lies; -1: other memory */
+    int32_t device; /* the device of device memory; -1: other memory */
     uint32_t reserved;
     uint64_t range_start;    /* the allocation or registration around the address, all its pieces; 0: not known */
     uint64_t range_size;     /* bytes */
@@ -252,7 +253,7 @@ typedef struct ferry_address_info {
 } ferry_address_info;
 
 /*
- * Fills `info` with what lies at `address`. An address that the driver does not know is pageable. Memory of a host pool
+ * Fills `info` for the memory at `address`. An address that the driver does not know is pageable. Memory of a host pool
  * is pinned for devices that have access to the pool, and pageable for the others. The call reports the kind for the
  * current context's device, else for device 0. In a copy between such memory and another device's memory,
  * FERRY_SOURCE_ORDER_CALL and FERRY_COPY_DESTINATION_WRITTEN apply unless both that device and the copy's own have
@@ -353,8 +354,8 @@ typedef struct ferry_array_desc {
  * array in the context it was made in: whole arrays reach the device's memory up to 1.8 times as fast (H200). From the
  * first copy by a kernel on, ferry keeps a surface of such an array.
  *
- * An array given to ferry_array_destroy_deferred is reused for an equal description on the same device, once its stream
- * has passed. Its contents are undefined, as in a new array.
+ * An array given to ferry_array_destroy_deferred is reused for an equal description on the same device, once the
+ * earlier work on the stream of that call has completed. Its contents are undefined, as in a new array.
  *
  * Blocking:      device, as ferry_device_alloc. If an array is reused, the class is none.
  * Ownership:     *array, a CUarray, is the caller's until ferry_array_destroy or ferry_array_destroy_deferred.
@@ -376,10 +377,10 @@ FERRY_API int32_t ferry_array_destroy(ferry_instance *instance, struct CUarray_s
 
 /*
  * Destroys an array of ferry_array_create in the order of `stream`, and waits for no work. CUDA has no such call, so
- * the instance keeps the array. Once the stream has passed, ferry_array_create reuses it for an equal description;
- * ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes) and ferry_close
- * destroy it. The stream must come after all work that uses the array; it may be destroyed at once.
- * Default streams are those of the array's device.
+ * the instance keeps the array. Once the earlier work on `stream` has completed, ferry_array_create reuses it for an
+ * equal description; ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes)
+ * and ferry_close destroy it. The stream must come after all work that uses the array; it may be destroyed immediately.
+ * Default streams belong to the array's device.
  *
  * NULL:          `array`.
  * Blocking:      driver_lock.
@@ -466,7 +467,7 @@ FERRY_API int32_t ferry_array_get_plane(ferry_instance *instance, struct CUarray
 FERRY_API int32_t ferry_array_get_info(ferry_instance *instance, struct CUarray_st *array, ferry_array_desc *desc,
                                        uint32_t *element_size, ferry_error_info *error);
 
-/* Where one level of an array lies in a buffer, and the extent of the copy of this level. */
+/* Where one level of an array is in a buffer, and the extent of the copy of this level. */
 typedef struct ferry_level_footprint {
     uint64_t offset;       /* bytes from the beginning of the buffer to the level */
     uint64_t size;         /* bytes from `offset` to the end of the last row, which has no padding */
@@ -512,15 +513,15 @@ FERRY_API int32_t ferry_array_desc_get_footprint(const ferry_array_desc *desc, u
  * Pinned pools
  *
  * Pinned host memory in blocks: an allocation takes well below a microsecond. Blocks are freed in stream order; an
- * event keeps a block from reuse until the stream has passed. If a context is lost, or destroyed before the pool,
- * blocks that waited for its streams become free.
+ * event prevents the reuse of a block until the earlier work on the stream has completed. If a context is lost, or
+ * destroyed before the pool, blocks that waited for its streams become free.
  * ------------------------------------------------------------------------------------------------------------ */
 
 /* One pool. Opaque, and ferry's own: the driver has no such pool. */
 typedef struct ferry_pinned_pool ferry_pinned_pool;
 
 /* How to create a pinned pool. All zero but struct_size means: on any node, without a limit. With FERRY_NUMA_NODE or
- * _DEVICE a pool's memory lies on one node; create one pool for each node that matters. */
+ * _DEVICE a pool's memory is on one node; create one pool for each node that matters. */
 typedef struct ferry_pinned_pool_options {
     uint32_t struct_size;
     uint32_t flags;    /* FERRY_HOST_WRITE_COMBINED, _BY_DRIVER, _NOT_PORTABLE, _NOT_MAPPED */
@@ -533,7 +534,7 @@ typedef struct ferry_pinned_pool_options {
 
 /*
  * Creates a pool. The pool takes memory from the system as needed and keeps it until ferry_pinned_pool_trim or
- * _destroy. For each size of blocks it takes 64 KiB or more at once, in larger pieces as it holds more of them, up to
+ * _destroy. For each size of blocks it takes 64 KiB or more at a time, in larger pieces as it holds more of them, up to
  * 2 MiB; less near the limit. All of it is pinned in the context that ferry uses for `device` of FERRY_NUMA_DEVICE,
  * else for device 0, whatever context is current. That context must not end before the pool.
  *
@@ -551,7 +552,8 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
  *
  * NULL:          `pool`.
  * Thread-safety: no other call on this pool may run meanwhile, nor later unless this one returned FERRY_ERROR_IN_USE.
- * Blocking:      device. The call waits until the streams have passed the frees, and as ferry_host_free.
+ * Blocking:      device. The call waits until the work before the frees has completed on their streams, and as
+ *                ferry_host_free.
  * Errors:        FERRY_ERROR_IN_USE while blocks are allocated: the pool is then unchanged. A pool still in use at
  *                ferry_close is leaked. After an error of the driver's own the pool is gone all the same, and memory
  *                that the driver did not take back is lost.
@@ -559,9 +561,9 @@ FERRY_API int32_t ferry_pinned_pool_create(ferry_instance *instance, const ferry
 FERRY_API int32_t ferry_pinned_pool_destroy(ferry_pinned_pool *pool, ferry_error_info *error);
 
 /*
- * Destroys a pool in the order of `stream`, and waits for no work. The instance keeps the pool's memory until the stream
- * has passed, as ferry_host_free_deferred keeps memory. The stream must come after the pool's frees on all streams; it
- * may be destroyed at once. Default streams as for ferry_stream_synchronize.
+ * Destroys a pool in the order of `stream`, and waits for no work. The instance keeps the pool's memory until the
+ * earlier work on `stream` has completed, as ferry_host_free_deferred keeps memory. The stream must come after the
+ * pool's frees on all streams; it may be destroyed immediately. Default streams as for ferry_stream_synchronize.
  *
  * NULL:          `pool`.
  * Thread-safety: as ferry_pinned_pool_destroy.
@@ -574,24 +576,25 @@ FERRY_API int32_t ferry_pinned_pool_destroy_deferred(ferry_pinned_pool *pool, st
                                                      ferry_error_info *error);
 
 /*
- * Allocates `size` bytes that the host may use at once: no stream uses them any more. Aligned to 256 bytes, and to
- * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of
- * two from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes. Size 0 is an error.
+ * Allocates `size` bytes that the host may use immediately: no stream uses them any more. Aligned to 256 bytes, and to
+ * 4096 if `size` is a multiple of 4096 or more than 30 KiB. Sizes are rounded up to classes, eight to each power of two
+ * from 2 KiB on: at most an eighth of a block is wasted, below 2 KiB at most 255 bytes. Size 0 is an error.
  *
  * Blocking:      device, if the limit of the pool makes it release free blocks of other sizes, as ferry_host_free. If
  *                the pool only has to grow, the call takes as long as ferry_host_alloc. Otherwise the class is none.
  * Ownership:     *address is the caller's until ferry_pinned_pool_free or ferry_pinned_pool_free_async.
  * Errors:        FERRY_ERROR_LIMIT if neither free blocks nor the pool's limit suffice: a later call may succeed, once
- *                streams have passed their frees, unless `size` itself exceeds the limit. The field is
- *                FERRY_FIELD_MAX_SIZE, and the value is the size that the pool would have. As ferry_host_alloc.
+ *                the work before frees has completed on their streams, unless `size` itself exceeds the limit. The
+ *                field is FERRY_FIELD_MAX_SIZE, and the value is the size that the pool would have. As
+ *                ferry_host_alloc.
  */
 FERRY_API int32_t ferry_pinned_pool_alloc(ferry_pinned_pool *pool, uint64_t size, void **address,
                                           ferry_error_info *error);
 
 /*
  * Allocates `size` bytes for later work on `stream`. The host must wait until the stream has reached this point before
- * using them. A block that was freed on the same stream is reused at once. If the pool is at its limit or cannot grow,
- * `stream` waits for a block that was freed on another stream.
+ * using them. A block that was freed on the same stream is reused immediately. If the pool is at its limit or cannot
+ * grow, `stream` waits for a block that was freed on another stream.
  *
  * Blocking:      device, as ferry_pinned_pool_alloc. The call does not wait for streams. If it makes the stream wait
  *                for a block that is still in use, and does not release or grow, the class is driver_lock.
@@ -614,12 +617,12 @@ FERRY_API int32_t ferry_pinned_pool_alloc_async(ferry_pinned_pool *pool, uint64_
 FERRY_API int32_t ferry_pinned_pool_free(ferry_pinned_pool *pool, void *address, ferry_error_info *error);
 
 /*
- * Frees a block in stream order: once `stream` has passed the work enqueued on it so far. NULL for `address` is
+ * Frees a block in stream order: once the work enqueued on `stream` so far has completed. NULL for `address` is
  * allowed. Default streams as for ferry_stream_synchronize.
  *
  * NULL:          `address`.
  * Blocking:      driver_lock.
- * Ownership:     the block is gone; the stream may be destroyed at once.
+ * Ownership:     the block is gone; the stream may be destroyed immediately.
  * Errors:        FERRY_ERROR_ADDRESS as for ferry_pinned_pool_free; _CAPTURE for a stream that is being captured;
  *                _OUT_OF_MEMORY. After an error the block is still the caller's.
  */
@@ -674,8 +677,8 @@ FERRY_API int32_t ferry_pinned_pool_reset_stats(ferry_pinned_pool *pool, ferry_e
 /*
  * Allocates `size` bytes from the current pool of `device`, in the order of `stream`: work enqueued there from now on
  * may use the memory, and so may work elsewhere after an event. With a default stream the device must be named
- * (else _DEVICE). The current context never decides where memory lies.
- * Size 0 gives an address of no bytes, which may be 0.
+ * (else _DEVICE). The location of the memory never depends on the current context. Size 0 gives an address of no bytes,
+ * which may be 0.
  *
  * Under capture the allocation becomes part of the graph. Until the graph is launched the driver does not know the
  * address, so copies and fills of it must state kind DEVICE and the device.
@@ -690,7 +693,7 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
 
 /*
  * Frees memory of ferry_device_alloc_async, ferry_pool_alloc_async or ferry_device_alloc in the order of `stream`. The
- * stream must come after all work that uses the memory. Default streams are those of the memory's device.
+ * stream must come after all work that uses the memory. Default streams belong to the memory's device.
  * ferry_device_free takes stream-ordered memory too, and waits.
  *
  * Values:        `address`: 0: no memory.
@@ -704,7 +707,7 @@ FERRY_API int32_t ferry_device_alloc_async(ferry_instance *instance, int32_t dev
 FERRY_API int32_t ferry_device_free_async(ferry_instance *instance, uint64_t address, struct CUstream_st *stream,
                                           ferry_error_info *error);
 
-/* Where a pool's memory lies. */
+/* Where a pool's memory is. */
 #define FERRY_LOCATION_UNKNOWN (-1) /* only reported: ferry_pool_get_info does not know the location */
 #define FERRY_LOCATION_DEVICE 0     /* on a device */
 #define FERRY_LOCATION_HOST 1       /* in host memory */
@@ -784,8 +787,8 @@ FERRY_API int32_t ferry_pool_set_current(ferry_instance *instance, int32_t locat
 
 /*
  * Allocates `size` bytes from `pool` in the order of `stream`, which may be of another device than the pool. Default
- * streams are those of the pool's device; for pools in host memory, of the current context, else of device 0. The host
- * may use the address of memory from a pool in host memory too.
+ * streams belong to the pool's device; for pools in host memory, to the current context, else to device 0. The host may
+ * use the address of memory from a pool in host memory too.
  *
  * Blocking:      driver_lock, as ferry_device_alloc_async.
  * Ownership:     as ferry_device_alloc_async.
@@ -810,9 +813,9 @@ typedef struct ferry_pool_info {
 } ferry_pool_info;
 
 /*
- * Fills `info`. The driver does not tell where a pool lies. The location of a pool that ferry did not create, and that
- * is neither the default pool nor the current one of a location, is FERRY_LOCATION_UNKNOWN, with index -1:
- * ferry_address_get_info tells where memory from it lies.
+ * Fills `info`. The driver does not report the location of a pool. The location of a pool that ferry did not create,
+ * and that is neither the default pool nor the current one of a location, is FERRY_LOCATION_UNKNOWN, with index -1:
+ * ferry_address_get_info reports the location of memory from the pool.
  *
  * Blocking:      driver_lock.
  */
@@ -883,10 +886,10 @@ FERRY_API int32_t ferry_pool_trim(ferry_instance *instance, struct CUmemPoolHand
 /*
  * Gives `device` access to all memory of `pool`, or removes that access. Before it removes access, the call waits for
  * the work of ferry's context for `device`; the program must wait for other work on the device itself. Peer access
- * between contexts does not give access to pools. ferry first asks the driver whether `device` can have access, and
- * asks again after setting it. Once for each pool and device, ferry sends data there and back, because on some machines
- * such data was lost without an error. An imported pool is accepted without that test, since nothing can be allocated
- * from it.
+ * between contexts does not give access to pools. ferry first checks by a driver query whether `device` can have
+ * access, and queries the driver again after setting the access. Once for each pool and device, ferry sends data there
+ * and back, because on some machines such data was lost without an error. An imported pool is accepted without that
+ * test, since nothing can be allocated from it.
  *
  * Values:        `access`: FERRY_ACCESS_*.
  * Blocking:      device. FERRY_ACCESS_NONE waits as ferry_context_synchronize. The first access of a device waits for
