@@ -40,7 +40,7 @@ PARAMETERS = """ferry_instance *gpu, CUstream_st *stream, event &event, array &t
                 const std::vector<int> &fixed, std::vector<std::uint64_t> &addresses,
                 std::vector<upload> &uploads, const pieces &all"""
 
-ADDRESS = "an address does not tell how many elements it has: pass a view"
+ADDRESS = "an address has no number of elements: pass a view"
 BATCH = "the copies must be a contiguous range of ferry_copy_desc"
 BORROWED = "For a type that does not own the memory, specialise ferry::borrows_memory"
 CONST = "the destination is const, so it cannot be written: pass"

@@ -36,9 +36,9 @@
  *              both. A temporary instance, stream, pool or array does not convert, because what is made with its handle
  *              would outlive it.
  *   Types      The compiler refuses arguments of wrong types in one sentence. Such a call is still found by overload
- *              resolution, so a requires expression or std::is_invocable does not tell whether it compiles. These do:
- *              can_view, can_register, can_export, can_copy, can_copy_async and can_fill.
- *   Threads    As in ferry.h. An owner is an ordinary variable: two threads must not change it at once.
+ *              resolution, so a requires expression or std::is_invocable does not show whether it compiles. These
+ *              constants show it: can_view, can_register, can_export, can_copy, can_copy_async and can_fill.
+ *   Threads    As in ferry.h. An owner is an ordinary variable: two threads must not change it at the same time.
  *   Needs      C++17, with or without exceptions and RTTI. std::span, std::mdspan and types of the same shape are
  *              accepted where the program has them.
  */
@@ -1044,7 +1044,7 @@ template <class To> inline constexpr bool is_destination = (is_writable<view_or_
 
 } // namespace detail
 
-// Whether calls take arguments of these types: T & stands for a variable, T for a temporary.
+// Whether calls take arguments of these types: T & means a variable, T a temporary.
 // view_of()
 template <class R> inline constexpr bool can_view = (detail::has_view<R> && detail::outlives_call<R>);
 // registration::create()
@@ -1086,7 +1086,7 @@ template <class R> constexpr void refuse_range() noexcept {
         static_assert(never<R>, "this is a ferry::result, which may hold an error: pass its value, with operator* "
                                 "after a check of ok(), or with or_throw()");
     else if constexpr (std::is_pointer_v<range> || std::is_integral_v<range>)
-        static_assert(never<R>, "an address does not tell how many elements it has: pass a view, such as "
+        static_assert(never<R>, "an address has no number of elements: pass a view, such as "
                                 "ferry::host_view<T>(pointer, width) or ferry::device_view<T>(device, address, width)");
     else if constexpr (is_mdspan<range>)
         static_assert(never<R>, "an mdspan must have 1 to 3 dimensions, and trivially copyable elements in memory: "
@@ -1198,7 +1198,7 @@ template <class T, class R> list<T> list_of(R &range) noexcept {
                       "describe_copy() makes a descriptor");
         static_assert(!std::is_same_v<T, std::uint64_t>,
                       "addresses and sizes must be contiguous ranges of std::uint64_t, such as a std::vector or a C "
-                      "array: a pointer does not tell how many there are");
+                      "array: a pointer has no number of elements");
         static_assert(std::is_same_v<T, std::uint64_t> || std::is_same_v<T, std::int32_t> ||
                           std::is_same_v<T, ferry_copy_desc>,
                       "the structs must be a contiguous range, such as a std::vector or a C array, of the struct whose "
@@ -1743,8 +1743,8 @@ class pinned_block : public detail::host_memory<T, FERRY_KIND_HOST, void *, deta
 public:
     // To take ownership of a block, pass {view, {pool}} or {view, {pool, stream, true}} as `data`.
     using pinned_block::host_memory::host_memory;
-    // ferry_pinned_pool_alloc: the host may use the block at once. The destructor frees it at once, too. If copies may
-    // still use the block by then, pass their stream to set_stream().
+    // ferry_pinned_pool_alloc: the host may use the block immediately. The destructor also frees it immediately. If
+    // copies may still use the block by then, pass their stream to set_stream().
     static result<pinned_block> create(const pinned_pool &pool, std::uint64_t count) noexcept {
         return allocate(pool, count, {pool, nullptr, false}, ferry_pinned_pool_alloc);
     }
@@ -2021,7 +2021,7 @@ public:
     }
 };
 
-// ferry_array_desc_get_footprint: where the levels of an array lie in one buffer. A range of ferry_level_footprint.
+// ferry_array_desc_get_footprint: where the levels of an array are in one buffer. A range of ferry_level_footprint.
 class array_footprint {
 public:
     static constexpr std::uint32_t max_levels = 33; // sides have 32 bits at most
@@ -2245,7 +2245,7 @@ class imported_pool
     : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_location>> {
 public:
     using pool_calls::pool_calls;
-    // `os_handle` may be closed at once.
+    // `os_handle` may be closed immediately.
     static result<imported_pool> open(ferry_instance *instance, const ferry_ipc_handle &handle,
                                       std::int64_t os_handle) noexcept {
         CUmemPoolHandle_st *const none = nullptr;

@@ -39,7 +39,7 @@ typedef struct ferry_report {
     uint64_t staging_bytes;       /* the intended size of each staging buffer */
 } ferry_report;
 
-/* Fills `report`. The values are those of ferry_open, except for peers, kernels and
+/* Fills `report`. The values are from the time of ferry_open, except for peers, kernels and
  * staging, which are current. */
 FERRY_API int32_t ferry_instance_get_report(ferry_instance *instance, ferry_report *report, ferry_error_info *error);
 
@@ -117,7 +117,7 @@ FERRY_API int32_t ferry_device_get_info(ferry_instance *instance, int32_t device
  * Stores the number of the device that another API knows by a UUID (VkPhysicalDeviceIDProperties.deviceUUID) or by a
  * LUID (ID3D12Device::GetAdapterLuid). Each API numbers the devices in its own way. One of the two may be NULL; the
  * UUID counts if both are given. Linked adapters share a LUID: this is the first of them, and
- * ferry_device_info.luid_node_mask tells them apart.
+ * ferry_device_info.luid_node_mask distinguishes them.
  *
  * NULL:          `uuid`, `luid`.
  * Values:        `uuid`: 16 bytes; `luid`: 8 bytes; `device`: a device; -1: no such device.
@@ -207,7 +207,7 @@ FERRY_API int32_t ferry_context_retain_primary(ferry_instance *instance, int32_t
 FERRY_API int32_t ferry_context_release_primary(ferry_instance *instance, int32_t device, ferry_error_info *error);
 
 /*
- * Creates a context of the caller's own on `device`. Unlike cuCtxCreate it does not become current.
+ * Creates a context on `device` that the caller owns. Unlike with cuCtxCreate, the context does not become current.
  *
  * Values:        `flags`: CUctx_flags; 0: the driver's default.
  * Blocking:      driver_lock. Each call creates a context, which takes up to hundreds of milliseconds.
@@ -276,8 +276,8 @@ FERRY_API int32_t ferry_context_get_current(ferry_instance *instance, struct CUc
  *
  * NULL:          `context`.
  * Blocking:      device. The call returns when the work of the context has ended. Calls for one device take turns, also
- *                with those of ferry_pool_destroy and others that wait for a context: CUDA 13.0 can deadlock when two
- *                threads do so at once.
+ *                with ferry_pool_destroy and other calls that wait for a context: CUDA 13.0 can deadlock when two
+ *                threads do so at the same time.
  * Errors:        late errors of earlier work.
  */
 FERRY_API int32_t ferry_context_synchronize(ferry_instance *instance, int32_t device, struct CUctx_st *context,
@@ -380,7 +380,7 @@ FERRY_API int32_t ferry_peer_disable(ferry_instance *instance, int32_t device, i
  * has the pair is loaded, or ferry_close. ferry_profile_save keeps them. Access between other contexts is unchanged.
  * With FERRY_KERNELS_NONE the links are not measured.
  *
- * Thread-safety: safe; two calibrations at once on one machine disturb each other.
+ * Thread-safety: safe; two calibrations at the same time on one machine disturb each other.
  * Blocking:      device. The call takes two seconds at most on GPUs that are otherwise idle.
  * Ownership:     takes up to 64 MiB of each device's memory, at most an eighth of what is free, or 8 MiB if that is
  *                more; 40 MiB of pinned memory; and a context on each device, with streams and events. All of it is
@@ -405,11 +405,11 @@ typedef struct ferry_multilink_options {
 
 /*
  * Lets copies with FERRY_COPY_MULTILINK between host memory and `device` take the host links of other devices: each
- * helper runs a kernel on a stream of ferry's own that moves a part of the bytes and accesses the memory of `device` as
- * a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a helper that
- * is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at first.
- * Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the helpers and
- * enlarges the staging buffer of `device`, for pageable memory, which takes at most four links. With
+ * helper runs a kernel on one of ferry's streams. The kernel moves a part of the bytes and accesses the memory of
+ * `device` as a peer. Such a copy takes SMs and link of its helpers as long as it runs. The devices claim chunks, so a
+ * helper that is busy does less, and one whose kernel does not start delays nothing. `options` NULL: no helpers, as at
+ * first. Replaces the helpers of earlier calls; copies in flight keep theirs. Also starts staging threads for the
+ * helpers and enlarges the staging buffer of `device`, for pageable memory, which takes at most four links. With
  * ferry_options.submit threads and buffer stay as they are.
  *
  * Each helper gets access to the memory of `device`, as by ferry_peer_enable, which it keeps. Only memory to which all
@@ -524,7 +524,7 @@ FERRY_API int32_t ferry_staging_trim(ferry_instance *instance, ferry_error_info 
  * device or on its link distorts the numbers: calibrate when a machine is set up or a program starts. ferry never
  * calibrates by itself. With FERRY_KERNELS_NONE no kernels are measured.
  *
- * Thread-safety: safe; two calibrations at once on one machine disturb each other.
+ * Thread-safety: safe; two calibrations at the same time on one machine disturb each other.
  * Blocking:      device. The call takes two seconds at most on a GPU that is otherwise idle.
  * Ownership:     takes up to 512 MiB of the device's memory, at most a quarter of what is free, and half as much, at
  *                most 64 MiB, for an array; 64 MiB of pinned and 32 MiB of other host memory; and a stream. All of it
@@ -553,9 +553,9 @@ FERRY_API int32_t ferry_profile_save(ferry_instance *instance, int32_t device, c
 
 /*
  * Loads a profile: from now on ferry plans with it on every device here that it fits, as after ferry_device_calibrate.
- * Rates of pairs in the text replace those of the same pairs; the rates of other pairs stay. Pairs are skipped if one
- * of their devices is not here, or if the profile does not fit the first. `size` is the length of the text in bytes,
- * with or without an ending zero.
+ * Rates of pairs in the text replace the rates of the same pairs; the rates of other pairs stay. Pairs are skipped if
+ * one of their devices is not here, or if the profile does not fit the first. `size` is the length of the text in
+ * bytes, with or without an ending zero.
  *
  * Values:        `text`: `size` bytes.
  * Ownership:     `text` is read before return. The instance keeps each different profile that was loaded or measured,

@@ -61,7 +61,7 @@ FERRY_API int32_t ferry_event_record(ferry_instance *instance, struct CUevent_st
 
 /*
  * Makes later work on `stream` wait for the last record of `event`, on any device. It does not wait for an event that
- * was never recorded. The event may be destroyed or recorded again at once. Default streams as for
+ * was never recorded. The event may be destroyed or recorded again immediately. Default streams as for
  * ferry_stream_synchronize.
  *
  * Blocking:      driver_lock.
@@ -70,7 +70,7 @@ FERRY_API int32_t ferry_stream_wait_event(ferry_instance *instance, struct CUstr
                                           struct CUevent_st *event, ferry_error_info *error);
 
 /*
- * Waits until the work before the event's last record has ended; returns at once if it was never recorded.
+ * Waits until the work before the event's last record has ended. Returns immediately if the event was never recorded.
  *
  * Blocking:      stream. The call returns when that work has ended.
  * Errors:        late errors of earlier work.

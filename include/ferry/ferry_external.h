@@ -54,8 +54,8 @@ typedef struct ferry_external_memory_desc {
  * Blocking:      device. cuImportExternalMemory may wait for the device.
  * Ownership:     *memory, a CUexternalMemory, is the caller's until ferry_external_memory_release or
  *                ferry_external_memory_release_deferred. It keeps the other API's memory alive. On success a file
- *                descriptor is closed. A Windows handle stays the caller's, who may close it at once. After an error
- *                the handle is as before, and the caller's, whatever the driver does with it.
+ *                descriptor is closed. A Windows handle stays the caller's, who may close it immediately. After an
+ *                error the handle is as before, and the caller's, whatever the driver does with it.
  * Errors:        FERRY_ERROR_DEVICE; _INVALID_ARGUMENT for an unknown handle_type, a size of 0, or a name beside a
  *                handle; _UNSUPPORTED for a type of another operating system; _HANDLE for a descriptor or handle that
  *                is not open, or that the driver does not take for memory: `limit` is then the driver's result;
@@ -79,8 +79,8 @@ FERRY_API int32_t ferry_external_memory_get_address(ferry_instance *instance, st
                                                     ferry_error_info *error);
 
 /*
- * Stores a mipmapped array whose texels are those of an image of the other API in its optimal layout. The image was
- * bound at `offset`; `desc` describes its level 0, and it has `levels` levels. Copies take the arrays of
+ * Stores a mipmapped array whose texels are the texels of an image of the other API in its optimal layout. The image
+ * was bound at `offset`; `desc` describes its level 0, and it has `levels` levels. Copies take the arrays of
  * ferry_mipmapped_array_get_level. Each call makes a new array. A plain 2D image has depth 0, an image with layers has
  * FERRY_ARRAY_LAYERED. State FERRY_ARRAY_SURFACE for a storage image and FERRY_ARRAY_COLOR_ATTACHMENT for one that is
  * rendered to.
@@ -111,11 +111,11 @@ FERRY_API int32_t ferry_external_memory_release(ferry_instance *instance, struct
 
 /*
  * Releases imported memory in the order of `stream`, and waits for no work. The stream must come after all work that
- * uses the memory; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim, a later allocation of
- * ferry's own on the device (ferry_device_alloc and the like, see ferry_options.deferred_bytes; not an import) and
- * ferry_close free it. Until then the other API's memory stays allocated, even if that API has freed it: a program that
- * allocates nothing by ferry must call ferry_deferred_trim. Default streams are those of the memory's
- * device.
+ * uses the memory; it may be destroyed immediately. Once the earlier work on `stream` has completed,
+ * ferry_deferred_trim, a later allocation by ferry on the device (ferry_device_alloc and the like, see
+ * ferry_options.deferred_bytes; not an import) and ferry_close free it. Until then the other API's memory stays
+ * allocated, even if that API has freed it: a program that allocates nothing by ferry must call ferry_deferred_trim.
+ * Default streams belong to the memory's device.
  *
  * NULL:          `memory`.
  * Blocking:      driver_lock.
@@ -162,7 +162,7 @@ FERRY_API int32_t ferry_external_semaphore_import(ferry_instance *instance, cons
 /*
  * Signals a semaphore once the earlier work on `stream` is complete: a timeline semaphore or fence gets `value`, which
  * must be above its present one; a keyed mutex is released with the key `value`; a binary semaphore has no value. In a
- * graph the same value is signalled at each launch. Default streams are those of the semaphore's device.
+ * graph the same value is signalled at each launch. Default streams belong to the semaphore's device.
  *
  * Blocking:      driver_lock.
  * Errors:        FERRY_ERROR_HANDLE if `semaphore` is not imported by this instance.
@@ -175,7 +175,7 @@ FERRY_API int32_t ferry_external_semaphore_signal_async(ferry_instance *instance
  * Makes later work on `stream` wait for a semaphore: until a timeline semaphore or fence has at least `value`; until a
  * keyed mutex is acquired with the key `value`, for at most `timeout_ms` milliseconds; or until a
  * binary semaphore is signalled. Only keyed mutexes have a timeout. The other API must have submitted the signal of a
- * binary semaphore before this call; of a timeline semaphore it may come later. Default streams are those of the
+ * binary semaphore before this call; of a timeline semaphore it may come later. Default streams belong to the
  * semaphore's device.
  *
  * Values:        `timeout_ms`: milliseconds; UINT32_MAX: no limit.
@@ -199,10 +199,10 @@ FERRY_API int32_t ferry_external_semaphore_release(ferry_instance *instance, str
 
 /*
  * Releases an imported semaphore in the order of `stream`, and waits for no work. The stream must come after all its
- * signals and waits; it may be destroyed at once. Once the stream has passed, ferry_deferred_trim and ferry_close
- * release the semaphore, and so does an allocation that frees what deferred frees keep on the device. A semaphore takes
- * no bytes: ferry_deferred_trim releases it whatever `keep` is. Default streams are those of the
- * semaphore's device.
+ * signals and waits; it may be destroyed immediately. Once the earlier work on `stream` has completed,
+ * ferry_deferred_trim and ferry_close release the semaphore, and so does an allocation that frees what deferred frees
+ * keep on the device. A semaphore takes no bytes: ferry_deferred_trim releases it whatever `keep` is. Default streams
+ * belong to the semaphore's device.
  *
  * NULL:          `semaphore`.
  * Blocking:      driver_lock.

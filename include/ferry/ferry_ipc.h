@@ -26,9 +26,9 @@ extern "C" {
  * nothing.
  *
  * The processes order their work by shared events. The importer waits for the exporter's event before it uses memory;
- * the exporter waits for the importer's event before it frees the memory. Stream-ordered memory may be exported at
- * once; events order its use. The importer closes first: memory that the exporter has freed may be allocated again
- * and change under the importer, without an error.
+ * the exporter waits for the importer's event before it frees the memory. Stream-ordered memory may be exported
+ * immediately; events order its use. The importer closes first: memory that the exporter has freed may be allocated
+ * again and change under the importer, without an error.
  *
  * Imports belong to the instance and are counted; imports still open at ferry_close stay open until their context
  * ends. Importing memory that this process exported returns the original address, and importing a pool or event that
@@ -136,10 +136,10 @@ FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_
  * only to import memory (see ferry_pool_info.is_imported). Its own device has access; for others this process calls
  * ferry_pool_set_access. A second import returns the same pool, needs a second close and does not read os_handle. For a
  * pool that this instance exported, *pool is that pool. A pool that another instance of this process exported is
- * imported like that of another process.
+ * imported like a pool of another process.
  *
  * Blocking:      first_use. The first call for a device retains its primary context. Each call takes milliseconds.
- * Ownership:     os_handle stays the caller's, who may close it at once. *pool is the caller's until
+ * Ownership:     os_handle stays the caller's, who may close it immediately. *pool is the caller's until
  *                ferry_ipc_close_pool.
  * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
  */
@@ -180,10 +180,11 @@ FERRY_API int32_t ferry_ipc_close_memory(ferry_instance *instance, uint64_t addr
 
 /*
  * ferry_ipc_close_memory, always in the order of `stream`, and waits for no work. The stream must come after all use of
- * any of the imports; it may be destroyed at once. Memory that is not from a pool stays mapped until the stream has
- * passed and ferry_deferred_trim, a later allocation by ferry on the device (see ferry_options.deferred_bytes; not an
- * import) or ferry_close unmaps it. Until then the exporter's memory stays allocated, even if the exporter has freed it.
- * `stream` is not read if this is not the last close. Default streams are those of the memory's device.
+ * any of the imports; it may be destroyed immediately. Memory that is not from a pool stays mapped until the earlier
+ * work on `stream` has completed and ferry_deferred_trim, a later allocation by ferry on the device (see
+ * ferry_options.deferred_bytes; not an import) or ferry_close unmaps it. Until then the exporter's memory stays
+ * allocated, even if the exporter has freed it. `stream` is not read if this is not the last close. Default streams
+ * belong to the memory's device.
  *
  * Values:        `address`: 0: no import.
  * Blocking:      driver_lock.

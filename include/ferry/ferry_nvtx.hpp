@@ -11,8 +11,8 @@
  *                       of a prepared batch, with its bytes as payload. Nsight Systems also projects the ranges onto
  *                       the work that they enqueued on the GPU.
  *   Without a tool      NVTX looks for one at run time. Where there is none, a call costs the two calls of the trace.
- *                       ferry asks the driver for the device of a context that it does not know yet.
- *   Beside a trace      A program with a trace of its own calls ferry::nvtx::tell(*event) in it, and adds
+ *                       ferry queries the driver for the device of a context that it does not know yet.
+ *   Beside a trace      A program with a trace of its own calls `ferry::nvtx::tell(*event)` in it, and adds
  *                       ferry::nvtx::phases to its trace_phases.
  */
 #ifndef FERRY_FERRY_NVTX_HPP

@@ -290,7 +290,7 @@ constexpr twin twins[] = {
 
 // Describes an image for external_memory::mipmapped and external_memory::array. FERRY_ERROR_ARRAY_FORMAT for a format
 // without a twin, whose number is then the value; FERRY_ERROR_UNSUPPORTED, naming the flags, for several samples, sparse
-// images and linear tiling (external_memory::line takes those of linear tiling).
+// images and linear tiling (external_memory::line takes images of linear tiling).
 inline result<ferry_array_desc> describe(const VkImageCreateInfo &image) noexcept {
     constexpr VkImageCreateFlags sparse =
         VK_IMAGE_CREATE_SPARSE_BINDING_BIT | VK_IMAGE_CREATE_SPARSE_RESIDENCY_BIT | VK_IMAGE_CREATE_SPARSE_ALIASED_BIT;
