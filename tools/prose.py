@@ -11,7 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 
 # Files and folders whose prose is checked.
-COVERED = ["CONTRIBUTING.md", "bindings", "docs", "examples", "packaging", "src", "tests", "tools"]
+COVERED = ["CONTRIBUTING.md", "README.md", "bindings", "docs", "examples", "include", "packaging", "src", "tests",
+           "tools"]
 # Files that contain the phrases themselves. Generated files are skipped too.
 NOT_PROSE = ["tools/prose.py", "tests/tools/prose.py"]
 GENERATED = re.compile(r"do not edit", re.IGNORECASE)
@@ -53,7 +54,8 @@ PHRASES = [
 PATTERN = re.compile("|".join(rf"(\b(?:{phrase})(?!\w))".replace(" ", r"\s+") for phrase, _ in PHRASES))
 
 # (file, phrase, why it is right there). A line that no file needs is an error.
-ALLOWED = []
+ALLOWED = [("include/ferry/ferry_ipc.h", "stream has passed", "not reworded yet: ferry_ipc_close_pool"),
+           ("include/ferry/ferry_memory.h", "streams have passed", "not reworded yet: ferry_pool_destroy")]
 
 # Code becomes this character: no phrase continues across it.
 CODE = "\0"
