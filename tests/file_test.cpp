@@ -2283,7 +2283,7 @@ TEST_F(files, pieces_are_read_from_offsets_in_cpp) {
     EXPECT_EQ(expected, read_back(memory, expected.size()));
     EXPECT_EQ(all.list.source_file, nullptr);
 
-    write(memory, bytes(expected.size()));
+    write_for_all_streams(memory, bytes(expected.size()));
     std::vector<ferry::piece> list;
     for (const tensor &one : tensors)
         list.emplace_back(ferry::source(one.offset), ferry::destination(one.address), one.size);
