@@ -40,6 +40,7 @@ struct replaced_transfer {
     std::atomic<int> failure = 0;
     std::atomic<bool> is_short = false;   // transfers one byte or, if it is direct, one block; otherwise fails or ends
     std::atomic<bool> was_direct = false; // the replaced transfer
+    std::atomic<std::int64_t> bad_byte = -1; // no transfer moves the byte at this offset of a file
     std::atomic<int> calls = 0;
     std::atomic<bool> are_late = false; // all transfers wait until it is false, as on a server that does not answer
     std::atomic<int> waiting = 0;
@@ -70,6 +71,16 @@ ssize_t transfer_or_replace(Transfer transfer, int file, const iovec *parts, int
     ++replaced.waiting;
     replaced.are_late.wait(true);
     --replaced.waiting;
+    const std::int64_t bad = replaced.bad_byte - offset;
+    if (bad == 0) {
+        errno = EIO;
+        return -1;
+    }
+    if (bad > 0 && bad < static_cast<std::int64_t>(parts[0].iov_len)) {
+        const iovec until_there = {parts[0].iov_base, static_cast<std::size_t>(bad)};
+        return transfer(file, &until_there, 1, offset);
+    }
+    if (bad > 0) count = std::min(count, 1); // a later call transfers the other parts
     int before = replaced.left;
     while (before > 0 && !replaced.left.compare_exchange_weak(before, before - 1)) {
     }
@@ -681,6 +692,151 @@ TEST_F(files, pieces_of_a_file_that_becomes_shorter_fail_the_ticket) {
     EXPECT_OK(ferry_ticket_release(ticket, nullptr));
 }
 
+#if defined(__linux__)
+// Runs a batch whose transfers fail at this byte of a file, and expects that the error and the ticket name the copy.
+template <class Enqueue, class Run>
+void expect_failed_index(std::uint64_t byte, std::int32_t item, std::uint64_t index, const Enqueue &enqueue,
+                         const Run &run) {
+    SCOPED_TRACE(index);
+    replaced.bad_byte = static_cast<std::int64_t>(byte);
+    ferry_error_info error = new_error();
+    const auto expect_error = [&] {
+        EXPECT_EQ(error.status, FERRY_ERROR_FILE) << describe(error);
+        EXPECT_EQ(error.limit, byte) << describe(error);
+        EXPECT_EQ(error.item, item) << describe(error);
+        EXPECT_EQ(error.index, index) << describe(error);
+    };
+    run(error);
+    expect_error();
+    ferry_ticket *ticket = nullptr;
+    error = new_error();
+    ASSERT_OK(enqueue(ticket, error)) << describe(error);
+    for (const std::int64_t timeout_ns : {FERRY_NO_TIMEOUT, 0}) {
+        error = new_error();
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_ticket_wait(ticket, timeout_ns, &error));
+        expect_error();
+    }
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    EXPECT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+    EXPECT_EQ(info.file_offset, byte);
+    EXPECT_EQ(info.file_error, EIO);
+    EXPECT_EQ(static_cast<std::uint64_t>(info.file_index), index);
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    replaced.bad_byte = -1;
+}
+
+TEST_F(files, a_failed_transfer_names_the_piece) {
+    const bytes data = random_bytes(4'000'000, 37);
+    const temporary_file file(data);
+    const file_owner opened = open(file);
+    const device_memory memory(data.size());
+    // Neighbours at both ends are one piece for the threads. One call reads the pieces around a short gap.
+    const std::vector<ferry_piece> pieces = {
+        {memory, 3'000'000, 1000},           {memory + 1000, 3'001'000, 0},      {memory + 1000, 3'001'000, 500},
+        {memory + 1500, 3'001'500, 700'000}, {memory + 800'000, 10, 2'000'000},  {memory + 2'800'000, 2'000'010, 200},
+        {memory + 2'900'000, 2'000'300, 90}, {memory + 3'000'000, 2'000'390, 0},
+    };
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces.data(), pieces.size());
+    list.source_file = opened.get();
+    const auto run = [&](ferry_error_info &error) {
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_pieces(basic.get(), &list, nullptr, &error));
+    };
+    const auto enqueue = [&](ferry_ticket *&ticket, ferry_error_info &error) {
+        std::vector<ferry_piece> until_return = pieces;
+        ferry_piece_list same = list;
+        ferry_piece_list_set(&same, until_return.data(), until_return.size());
+        same.source_file = list.source_file;
+        const std::int32_t status = ferry_copy_pieces_async(basic.get(), &same, nullptr, stream, &ticket, &error);
+        std::fill(until_return.begin(), until_return.end(), ferry_piece{});
+        return status;
+    };
+    for (std::uint64_t i = 0; i < pieces.size(); ++i)
+        if (const ferry_piece &piece = pieces[i]; piece.size != 0)
+            for (const std::uint64_t byte :
+                 {piece.source, piece.source + piece.size / 2, piece.source + piece.size - 1})
+                expect_failed_index(byte, FERRY_ITEM_PIECE, i, enqueue, run);
+    expect_failed_index(2'000'250, FERRY_ITEM_PIECE, 6, enqueue, run); // in the gap before it
+}
+
+TEST_F(files, a_failed_transfer_names_the_copy_of_the_batch) {
+    const bytes data = random_bytes(2'000'000, 38);
+    const temporary_file file(data), written(bytes(1));
+    const file_owner from = open(file), to = open(written, FERRY_FILE_WRITE | FERRY_FILE_SYNC);
+    const device_memory memory(data.size());
+    const std::vector<ferry_copy_desc> copies = {
+        {on_device(memory + 1'900'000), on_device(memory + 1'800'000), 1000, 1, 1, {}},
+        {on_device(memory), in_file(from, 0), 100'000, 1, 1, {}},
+        {on_device(memory), in_file(from, 100'000), 0, 1, 1, {}},
+        {on_device(memory + 100'000), in_file(from, 200'000, 3000), 1000, 20, 1, {}},
+        {in_file(to, 1'000'000), on_device(memory + 1'700'000), 50'000, 1, 1, {}},
+        {on_device(memory + 1'200'000), on_device(memory + 1'210'000), 1000, 1, 1, {}},
+        {on_device(memory + 300'000), in_file(from, 500'000), 300'000, 1, 1, {}},
+    };
+    const auto run = [&](ferry_error_info &error) {
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_batch(basic.get(), copies.data(), copies.size(), nullptr, &error));
+    };
+    const auto enqueue = [&](ferry_ticket *&ticket, ferry_error_info &error) {
+        std::vector<ferry_copy_desc> until_return = copies;
+        const std::int32_t status = ferry_copy_batch_async(basic.get(), until_return.data(), until_return.size(),
+                                                           nullptr, stream, &ticket, &error);
+        std::fill(until_return.begin(), until_return.end(), ferry_copy_desc{});
+        return status;
+    };
+    const std::pair<std::uint64_t, std::uint64_t> failures[] = {
+        {99'999, 1}, {200'000, 3}, {257'500, 3}, {1'049'999, 4}, {500'001, 6}};
+    for (const auto &[byte, index] : failures)
+        expect_failed_index(byte, FERRY_ITEM_COPY, index, enqueue, run);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    replaced.flush_failure = EIO;
+    ferry_error_info error = new_error();
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_batch(basic.get(), copies.data(), copies.size(), nullptr, &error));
+    replaced.flush_failure = 0;
+    EXPECT_EQ(error.index, 4u) << describe(error);
+    error = new_error();
+    ferry_copy_desc one = copies[1];
+    replaced.bad_byte = 5;
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_batch(basic.get(), &one, 1, nullptr, &error));
+    EXPECT_EQ(error.item, FERRY_ITEM_COPY) << describe(error);
+    EXPECT_EQ(error.index, 0u) << describe(error);
+    error = new_error();
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy(basic.get(), &one, nullptr, &error));
+    EXPECT_EQ(error.item, FERRY_ITEM_NONE) << describe(error);
+    replaced.bad_byte = -1;
+}
+
+TEST_F(files, a_failed_transfer_names_the_copy_beside_ranges_for_other_devices) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    const bytes data = random_bytes(500'000, 39);
+    const temporary_file file(data);
+    const file_owner opened = open(file);
+    std::uint64_t memory[2] = {};
+    ferry_place to[2];
+    for (int device = 0; device < 2; ++device) {
+        ASSERT_OK(ferry_device_alloc(basic.get(), device, data.size(), &memory[device], nullptr));
+        ferry_place_device(&to[device], device, memory[device]);
+    }
+    const std::vector<ferry_copy_desc> copies = {
+        {to[0], in_file(opened, 0), 0, 1, 1, {}},
+        {to[1], in_file(opened, 0), 100'000, 1, 1, {}},
+        {on_device(memory[0]), in_file(opened, 100'000), 50'000, 1, 1, {}},
+        {on_device(memory[0] + 50'000), in_file(opened, 200'000), 70'000, 1, 1, {}},
+        {to[1], in_file(opened, 300'000), 100'000, 1, 1, {}}};
+    const auto run = [&](ferry_error_info &error) {
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_batch(basic.get(), copies.data(), copies.size(), nullptr, &error));
+    };
+    const auto enqueue = [&](ferry_ticket *&ticket, ferry_error_info &error) {
+        return ferry_copy_batch_async(basic.get(), copies.data(), copies.size(), nullptr, stream, &ticket, &error);
+    };
+    const std::uint64_t starts[] = {0, 0, 100'000, 200'000, 300'000};
+    for (const std::uint64_t index : {1, 2, 3, 4})
+        expect_failed_index(starts[index] + 10'000, FERRY_ITEM_COPY, index, enqueue, run);
+    for (const std::uint64_t address : memory)
+        EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
+}
+#endif
+
 // ---- Order and ends
 
 TEST_F(files, a_file_is_read_and_written_in_the_order_of_the_stream) {
@@ -742,6 +898,8 @@ TEST_F(files, a_file_that_becomes_shorter_fails_the_ticket_and_no_other_copy) {
     EXPECT_EQ(info.status, FERRY_ERROR_FILE);
     EXPECT_EQ(info.file_error, FERRY_FILE_ENDED);
     EXPECT_EQ(info.file_offset, error.limit);
+    EXPECT_EQ(error.item, FERRY_ITEM_NONE);
+    EXPECT_EQ(info.file_index, 0);
     EXPECT_OK(ferry_ticket_wait(good, FERRY_NO_TIMEOUT, nullptr));
     EXPECT_OK(ferry_ticket_release(failing, nullptr));
     EXPECT_OK(ferry_ticket_release(good, nullptr));

@@ -556,6 +556,25 @@ TEST(kernel_layout, a_list_of_pieces_is_cut_into_chunks_that_hold_each_byte_once
     }
 }
 
+TEST(kernel_layout, a_list_finds_the_bytes_before_an_address) {
+    const allocator memory;
+    staged_list list(memory);
+    // The addresses of the second and the third piece descend, and there is a gap before the last piece.
+    const std::vector<staged_piece> pieces = {{0, 1000, 5000}, {0, 300, 100}, {0, 100, 100}, {0, 450, 50}};
+    staged_cursor next = {pieces.data(), pieces.data() + pieces.size()};
+    ASSERT_TRUE(list.take(next, 4000, 1 << 16));
+    EXPECT_EQ(list.bytes_before(0, 1000), 0u);
+    EXPECT_EQ(list.bytes_before(0, 4999), 3999u);
+    ASSERT_TRUE(list.take(next, 1 << 20, 1 << 16)); // the rest of the first piece, and the others
+    EXPECT_EQ(list.bytes_before(0, 5000), 4000u);
+    EXPECT_EQ(list.bytes_before(0, 5999), 4999u);
+    EXPECT_EQ(list.bytes_before(0, 300), 5000u);
+    EXPECT_EQ(list.bytes_before(0, 399), 5099u);
+    EXPECT_EQ(list.bytes_before(0, 100), 5100u);
+    EXPECT_EQ(list.bytes_before(0, 420), 5200u) << "the next address";
+    EXPECT_EQ(list.bytes_before(0, 460), 5210u);
+}
+
 TEST(kernel_layout, large_lists_fill_their_slots) {
     const allocator memory;
     staged_list list(memory);

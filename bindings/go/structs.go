@@ -251,6 +251,7 @@ type TicketInfo struct {
 	Tag        uint64 // ferry_copy_options.tag; 0: a stream
 	FileOffset uint64 // bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE
 	FileError  int    // number of the error, FERRY_FILE_ENDED or FERRY_FILE_CANCELLED; 0: no error of a file
+	FileIndex  int    // index of the failed copy or piece in its batch; 0: the first, a single copy, no failure
 }
 
 func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
@@ -263,6 +264,7 @@ func newTicketInfo(c *C.ferry_ticket_info) TicketInfo {
 		Tag:        uint64(c.tag),
 		FileOffset: uint64(c.file_offset),
 		FileError:  int(c.file_error),
+		FileIndex:  int(c.file_index),
 	}
 }
 

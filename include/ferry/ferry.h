@@ -865,7 +865,7 @@ typedef struct ferry_ticket_info {
     uint64_t tag;         /* ferry_copy_options.tag; 0: a stream */
     uint64_t file_offset; /* bytes before the first that was not transferred; 0 unless status is FERRY_ERROR_FILE */
     int32_t file_error;   /* number of the error, FERRY_FILE_ENDED or FERRY_FILE_CANCELLED; 0: no error of a file */
-    int32_t reserved;     /* 0 */
+    int32_t file_index;   /* index of the failed copy or piece in its batch; 0: the first, a single copy, no failure */
 } ferry_ticket_info;
 
 /*
@@ -1691,7 +1691,7 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
  * PROFILE             for a line, value: its number; limit: the number of lines
  *
  * side is set by calls that read a descriptor, options or a description. item and index are set by batches (COPY,
- * PIECE), ferry_multilink_set (HELPER) and ferry_open (CPU).
+ * PIECE), ferry_ticket_wait for a batch whose file failed (the same), ferry_multilink_set (HELPER) and ferry_open (CPU).
  *
  * If the status is the driver's, every function sets driver_function to the driver function that failed. It is NULL if
  * ferry itself found the cause: in the child of a fork, or if another context has the handle of a destroyed one. field

@@ -26,8 +26,9 @@ extern "C" {
  * A copy that reads past the end of the file is refused. Later failures, such as a file that becomes shorter while it is
  * read, end the copy with FERRY_ERROR_FILE. The stream goes on: kernels behind an asynchronous copy may see bytes that
  * were not read. Asynchronous copies therefore require a ticket (else FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_TICKET).
- * It has the status, the offset and the system's error number, also for later work on the stream:
- * ferry_ticket_write_status. If the ticket of such a copy is released first, the log and
+ * The ticket has the status, the offset, the system's error number and, in a batch, the index of the copy or piece. If a
+ * range is read for several devices, the index is that of one of its copies. ferry_ticket_write_status reports the status
+ * to later work on the stream. If the ticket of such a copy is released first, the log and
  * ferry_staging_info.failed_files report the failure. A copy that fails may have written a part of its
  * destination, and bytes_done then counts all bytes that a thread has finished with.
  *

@@ -40,7 +40,9 @@ int32_t ferry_ticket_get_info(ferry_ticket *ticket, ferry_ticket_info *info, fer
 int32_t ferry_ticket_wait(ferry_ticket *ticket, int64_t timeout_ns, ferry_error_info *details) {
     if (!ticket) return report(details, null_ticket());
     if (error failed = check_timeout(timeout_ns)) return report(details, failed);
-    return report(details, wait_for_ticket(*ticket, timeout_ns));
+    error_item failed_copy;
+    const error failed = wait_for_ticket(*ticket, timeout_ns, failed_copy);
+    return report(details, failed, failed_copy);
 }
 
 int32_t ferry_ticket_wait_any(ferry_ticket *const *tickets, uint64_t count, int64_t timeout_ns, uint64_t *index,

@@ -12,7 +12,8 @@ struct batch_input {
     piece_list pieces = {};
     ferry_file *source_file = nullptr; // of the pieces: their sources are offsets in it
     std::uint64_t count = 0;
-    bool takes_files = true; // as ends of descriptors
+    const std::uint64_t *indices = nullptr; // in the program's batch, if the copies are a part of it
+    bool takes_files = true;                // as ends of descriptors
     call_options options = {};
 };
 

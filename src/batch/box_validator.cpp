@@ -35,7 +35,7 @@ bool box_validator::add_as_last(const ferry_copy_desc &copy) noexcept {
     return keep_box();
 }
 
-error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept {
+error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t index, std::uint64_t following) noexcept {
     if (!batch_.boxes.reserve(batch_.boxes.size() + 1)) return no_memory;
     batch_box &box = *batch_.boxes.end(); // built in place, because a box is expensive to copy
     shape &shape = box.shape;
@@ -51,6 +51,7 @@ error box_validator::add_copy(const ferry_copy_desc &copy, std::uint64_t followi
         return lines_.add_line(to, from, shape.width, following);
     }
     box.route = batch_route::calls;
+    box.index = index;
     resolved_ends resolved;
     bool is_for_batches = true;
     const extent extent = {shape.width, shape.height, shape.depth};

@@ -15,8 +15,9 @@ public:
     // a large batch do. Returns false for any other box.
     bool add_moved(const ferry_copy_desc &copy) noexcept { return last_of_array_ && add_as_last(copy); }
 
-    // Adds any copy. Leaves space for `following` pieces.
-    [[gnu::cold, gnu::noinline]] error add_copy(const ferry_copy_desc &copy, std::uint64_t following) noexcept;
+    // Adds any copy. `index`: in the program's batch. Leaves space for `following` pieces.
+    [[gnu::cold, gnu::noinline]] error add_copy(const ferry_copy_desc &copy, std::uint64_t index,
+                                                std::uint64_t following) noexcept;
 
 private:
     bool add_as_last(const ferry_copy_desc &copy) noexcept;

@@ -20,7 +20,8 @@ public:
     broadcast(ferry_instance &instance, const broadcast_sets &sets, std::size_t set, const launch_site &site,
               bool was_idle, lane *before) noexcept
         : instance_(instance), site_(site), was_idle_(was_idle), is_stream_unchanged_(!before),
-          to_(instance, sets.begin(set), sets.count(set), site), lanes_(instance, sets.preferences(), site, before),
+          to_(instance, sets.begin(set), sets.count(set), site),
+          lanes_(instance, sets.preferences(), site, before, sets.begin(set)->index),
           first_index_(sets.begin(set)->index) {}
 
     error run(std::uint64_t &bad_index) noexcept;
@@ -178,8 +179,9 @@ error broadcast::copy_one_by_one(std::uint64_t &bad_index) noexcept {
     int device = -1;
     if (error failed = instance_.contexts.device_of_current(site_.context, device)) return failed;
     for (unsigned i = 0; i < to_.count(); ++i)
-        if (error failed = lanes_.copy_line(to_.part_of(i, 0, to_.size()), to_.part_of_source(0, to_.size()), device,
-                                            {site_.context, site_.stream}, false)) {
+        if (error failed =
+                lanes_.copy_line(to_.part_of(i, 0, to_.size()), to_.part_of_source(0, to_.size()), device,
+                                 {.context = site_.context, .stream = site_.stream, .index = index_of(i)}, false)) {
             bad_index = index_of(i);
             return failed;
         }

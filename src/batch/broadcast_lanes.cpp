@@ -92,7 +92,7 @@ error broadcast_lanes::copy(lane &by, int device_of_lane, const shape_end &to, c
     context_scope scope(instance_.cu);
     if (error failed = scope.enter(by.context())) return failed;
     if (to.device != device_of_lane) by.reach(to.device);
-    return copy_line(to, from, device_of_lane, {by.context(), by.stream}, is_idle);
+    return copy_line(to, from, device_of_lane, site_on(by), is_idle);
 }
 
 error broadcast_lanes::order(const lane &earlier, const lane &later) noexcept {

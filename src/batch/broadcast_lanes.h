@@ -12,10 +12,10 @@ namespace ferry {
 // Releases the lanes when it is destroyed.
 class broadcast_lanes {
 public:
-    // `before`: see run_broadcast().
+    // `before`: see run_broadcast(). `index`: of a copy of the broadcast, reported if a file fails.
     broadcast_lanes(ferry_instance &instance, const copy_preferences &preferences, const launch_site &site,
-                    lane *before) noexcept
-        : instance_(instance), preferences_(preferences), site_(site), before_(before) {}
+                    lane *before, std::uint64_t index) noexcept
+        : instance_(instance), preferences_(preferences), site_(site), before_(before), index_(index) {}
 
     error take(const broadcast_targets &to) noexcept;
     // Orders the lanes that read the source after the earlier work of the caller's stream.
@@ -29,6 +29,9 @@ public:
     // The lane on which this target forwards the bytes that it has received.
     lane &forwarding(unsigned target) noexcept { return **forwarding_[target]; }
 
+    copy_site site_on(const lane &by) const noexcept {
+        return {.context = by.context(), .stream = by.stream, .index = index_};
+    }
     error copy(lane &by, int device_of_lane, const shape_end &to, const shape_end &from, bool is_idle = false) noexcept;
     error order(const lane &earlier, const lane &later) noexcept;
 
@@ -49,6 +52,7 @@ private:
     const copy_preferences &preferences_;
     const launch_site &site_;
     lane *const before_;
+    const std::uint64_t index_;
     optional_lane own_, feeding_[broadcast_targets::max_targets], forwarding_[broadcast_targets::max_targets];
 };
 

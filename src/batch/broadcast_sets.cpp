@@ -147,6 +147,7 @@ bool broadcast_sets::keep_rest(const batch_input &input) noexcept {
 batch_input broadcast_sets::rest() const noexcept {
     batch_input input;
     input.count = rest_index_.size();
+    input.indices = rest_index_.begin();
     input.options = options_;
     if (rest_copies_.size())
         input.copies = rest_copies_.begin();

@@ -70,7 +70,7 @@ error enqueue_staged(ferry_instance &instance, const launch_site &site, const br
     bad_index = to[of[0]].member->index;
     context_scope scope(instance.cu);
     if (error failed = scope.enter(own.context())) return failed;
-    const copy_site at = {own.context(), own.stream};
+    const copy_site at = lanes.site_on(own);
     const auto run = [&](const copy_step &step) noexcept -> error {
         staged_targets found = {};
         if (step.plan.route != route_kind::staged || step.plan.by_copies || !are_ready(instance, to, of, count) ||

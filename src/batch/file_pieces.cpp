@@ -42,6 +42,8 @@ private:
     error make_ready() noexcept;
     const copy_preferences &wanted() const noexcept { return input_.options.preferences; }
     std::uint32_t max_blocks() const noexcept;
+    bool note_ends(ferry_ticket &ticket) const noexcept;
+    std::uint64_t index_at(std::uint64_t bytes_before) const noexcept;
     bool is_waited_for() const noexcept { return form_ == copy_form::synchronous; }
 
     ferry_instance &instance_;
@@ -189,9 +191,28 @@ std::uint32_t file_pieces::max_blocks() const noexcept {
     return limit ? std::min<std::uint32_t>(limit, blocks_for_slow_files) : blocks_for_slow_files;
 }
 
+// So that the ticket finds the entry of a byte when the program's array may be gone. Returns false if memory runs out.
+bool file_pieces::note_ends(ferry_ticket &ticket) const noexcept {
+    ticket.item = FERRY_ITEM_PIECE;
+    if (!ticket.piece_ends.reserve(input_.count)) return false;
+    std::uint64_t end = 0;
+    for (std::uint64_t i = 0; i < input_.count; ++i)
+        ticket.piece_ends.append_reserved(end += input_.pieces.size(i));
+    return true;
+}
+
+// The entry of a byte, from the number of bytes of all entries before it.
+std::uint64_t file_pieces::index_at(std::uint64_t bytes_before) const noexcept {
+    std::uint64_t index = 0;
+    while (index + 1 < input_.count && bytes_before >= input_.pieces.size(index))
+        bytes_before -= input_.pieces.size(index++);
+    return index;
+}
+
 error file_pieces::run(ferry_ticket *ticket) noexcept {
     if (!ticket && !is_waited_for())
         return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET, 0);
+    if (ticket && !note_ends(*ticket)) return no_memory;
     if (error failed = begin_ticket(ticket, stream_)) return failed;
     staged_progress of_call;
     staged_progress &progress = ticket ? ticket->progress : of_call;
@@ -224,7 +245,11 @@ error file_pieces::run(ferry_ticket *ticket) noexcept {
     }
     const error helped = instance_.staging.help(progress);
     if (failed) return failed;
-    if (helped) return helped.status == FERRY_ERROR_FILE ? to_error(progress.failure) : helped;
+    if (helped.status == FERRY_ERROR_FILE) {
+        request_.bad_index = index_at(progress.failed_at);
+        return to_error(progress.failure);
+    }
+    if (helped) return helped;
     return wait_for_devices(instance_, request_.context.wanted, stream_);
 }
 

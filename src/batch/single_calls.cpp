@@ -49,7 +49,7 @@ error single_calls::check_own(const batch_box &box) noexcept {
 // Uses the views that were looked up when the box was planned.
 error single_calls::run_own(const batch_box &box) noexcept {
     has_begun_ = true;
-    return run(copy_step{box.shape, facts(), box.plan, of_.request.own_views[box.to]});
+    return run(copy_step{box.shape, facts(), box.plan, of_.request.own_views[box.to]}, box.index);
 }
 
 // A copy that was planned as a driver call remains a driver call, unless an end is pageable memory, or it may be relayed,
@@ -87,10 +87,12 @@ error single_calls::choose_for_pageable(const single_call &one, copy_step &step)
 }
 
 // If the program's threads do the work, the thread that waits for the batch helps.
-error single_calls::run(const copy_step &step) noexcept {
+error single_calls::run(const copy_step &step, std::uint64_t index) noexcept {
     const bool is_helped = of_.site.is_waited_for && of_.instance.report.uses_program_threads && !of_.site.is_captured;
     staged_progress *const progress = step.shape.has_file() ? of_.site.files : nullptr;
-    if (!is_helped) return run_step(of_.instance, step, site(), progress);
+    copy_site at = site();
+    at.index = index;
+    if (!is_helped) return run_step(of_.instance, step, at, progress);
     return for_each_step(of_.instance, step, site(), [&](const copy_step &part) noexcept { return run_helped(part); });
 }
 

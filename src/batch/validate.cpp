@@ -35,7 +35,7 @@ error validate_descriptors(const ferry_instance &instance, const batch_input &in
         if (boxes.add_moved(copy)) continue;
         // Full checks also compare the stated kind and device.
         if (!is_contiguous_copy(copy, instance.limits))
-            failed = boxes.add_copy(copy, following);
+            failed = boxes.add_copy(copy, input.indices ? input.indices[i] : i, following);
         else if (instance.full_checks || !lines.add_plain(copy.destination.address, copy.source.address, copy.width))
             failed = lines.add_line(copy.destination, copy.source, copy.width, following);
         if (failed) {

@@ -66,7 +66,8 @@ struct batch_box {
     std::uint32_t to, from; // indices of known ranges or known arrays; for `own`: `to` is the index of its views
     piece_group group;      // apart: kernels cannot serve the box
     batch_route route;
-    copy_plan plan; // for `own`
+    copy_plan plan;      // for `own`
+    std::uint64_t index; // of the copy in the program's batch; for `own`
 
     box_source source() const noexcept { return shape.source.array ? from_array : from_memory; }
     bool is_of(int source, int of_group) const noexcept {

@@ -22,6 +22,8 @@ bool staged_list::take(staged_cursor &from, std::uint64_t bytes, std::uint64_t s
             break;
         }
     }
+    taken_before_ = from.taken;
+    from.taken += taken;
     return cut(taken, slot_size);
 }
 
@@ -29,6 +31,20 @@ bool staged_list::touches_host(const address_span &range) const noexcept {
     return std::any_of(pieces_.begin(), pieces_.end(), [&](const staged_piece &piece) noexcept {
         return piece.host <= range.last && piece.host + (piece.size - 1) >= range.first;
     });
+}
+
+std::uint64_t staged_list::bytes_before(std::uint64_t index, std::uint64_t host) const noexcept {
+    std::uint64_t before = taken_before_ + chunks_[index].bytes_before, found = before, gap = UINT64_MAX;
+    for_each_part(index, [&](const staged_piece &piece, const gpu::staged_record &) noexcept {
+        const std::uint64_t inside = host > piece.host ? host - piece.host : 0;
+        const std::uint64_t behind = piece.host > host ? piece.host - host : 0;
+        if (inside < piece.size && behind < gap) {
+            gap = behind;
+            found = before + inside;
+        }
+        before += piece.size;
+    });
+    return found;
 }
 
 bool staged_list::cut(std::uint64_t bytes, std::uint64_t slot_size) noexcept {

@@ -26,7 +26,8 @@ constexpr std::uint64_t windows_of(std::uint64_t device, std::uint64_t size) noe
 // The position at which a list continues.
 struct staged_cursor {
     const staged_piece *piece, *end;
-    std::uint64_t done = 0; // bytes of the piece
+    std::uint64_t done = 0;  // bytes of the piece
+    std::uint64_t taken = 0; // bytes before the position, of all pieces
 };
 
 class staged_list {
@@ -51,6 +52,9 @@ public:
         return chunks_[index + 1].bytes_before - chunks_[index].bytes_before;
     }
 
+    // Returns how many bytes of the copy come before the byte of the chunk at this host address. If the chunk does not
+    // contain the address, the next address that it contains counts.
+    std::uint64_t bytes_before(std::uint64_t index, std::uint64_t host) const noexcept;
     std::uint64_t host_of(std::uint64_t index) const noexcept { // of the chunk's first byte
         return pieces_.begin()[chunks_[index].piece].host + chunks_[index].done;
     }
@@ -72,7 +76,8 @@ private:
     bool cut(std::uint64_t bytes, std::uint64_t slot_size) noexcept;
 
     growing<staged_piece> pieces_;
-    growing<chunk> chunks_; // plus the end of the last chunk
+    growing<chunk> chunks_;          // plus the end of the last chunk
+    std::uint64_t taken_before_ = 0; // bytes of the copy, by earlier lists
 };
 
 } // namespace ferry

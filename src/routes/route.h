@@ -28,6 +28,7 @@ struct copy_site {
     CUstream stream;
     route_kind *taken = nullptr;
     graph_target *node = nullptr; // if not null, the copy becomes this node, and there is no stream
+    std::uint64_t index = 0;      // of a copy with a file in its batch: reported if the file fails
 };
 
 inline bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }

@@ -299,7 +299,8 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
                               .helpers = how.helpers,
                               .helper_count = how.by_copies ? 0 : how.helper_count,
                               .targets = how.targets,
-                              .target_count = how.target_count};
+                              .target_count = how.target_count,
+                              .index = site.index};
     if (shape.has_file() && !copy.caller_helps && !progress)
         return refuse_value(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET, 0);
     if (!copy.caller_helps) return machine.staging.enqueue(copy, site.stream, progress);

@@ -127,8 +127,11 @@ bool is_discarded(const staging_launch &launch) noexcept {
     return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
 
-void note_failure(const staging_launch &launch, const file_failure &failed) noexcept {
-    if (failed && launch.work.progress->fail(failed) && failed.code != file_failure::cancelled)
+void note_failure(const staging_launch &launch, const staged_chunk &chunk, const file_failure &failed) noexcept {
+    if (!failed) return;
+    const staged_list *const list = launch.work.cut->list();
+    const std::uint64_t at = list ? list->bytes_before(chunk.row, failed.offset) : launch.work.index;
+    if (launch.work.progress->fail(failed, at) && failed.code != file_failure::cancelled)
         ++launch.work.buffers->failed_files;
 }
 
@@ -143,11 +146,13 @@ void transfer(staging_launch &launch, const staged_chunk &chunk, std::byte *slot
         !launch.shared.is_space_reserved.exchange(true, std::memory_order_relaxed))
         reserve_space(cut);
     if (!has_failed())
-        note_failure(launch, is_cancelled ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
-                                          : transfer_chunk(cut, chunk, slot));
+        note_failure(launch, chunk,
+                     is_cancelled ? file_failure{file_failure::cancelled, file_offset(cut, chunk)}
+                                  : transfer_chunk(cut, chunk, slot));
     if (!cut.box().writes_file) return;
     const bool is_last = launch.shared.writes_left.fetch_sub(1, std::memory_order_acq_rel) == 1;
-    if (is_last && !has_failed()) note_failure(launch, {cut.box().file->file.end_writes(), cut.box().host.address});
+    if (is_last && !has_failed())
+        note_failure(launch, chunk, {cut.box().file->file.end_writes(), cut.box().host.address});
 }
 
 // The host's half of a chunk. Must be called while away.

@@ -94,6 +94,7 @@ struct staged_copy {
     // context dies, the copy ends, and bytes may be missing on any device.
     const std::uint64_t *targets = nullptr;
     std::uint32_t target_count = 0; // at most gpu::max_copies_of_ring; 0: not a broadcast
+    std::uint64_t index = 0;        // of a copy with a file in its batch
 
     std::uint32_t links() const noexcept { return 1 + helper_count; }
 };

@@ -168,6 +168,7 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
     return {.cut = {},
             .buffers = &of.buffers,
             .progress = progress,
+            .index = copy.index,
             .context = &context,
             .blocks = max_threads ? std::min(of_all_links, max_threads) : of_all_links,
             .own_blocks = blocks,

@@ -25,15 +25,18 @@ struct staged_progress {
     // The first failed transfer of a file. Valid if the status is FERRY_ERROR_FILE and no launch is left.
     std::atomic<bool> has_failed = false;
     file_failure failure;
+    // Of this transfer: the index of the copy in its batch. For pieces: the number of bytes of all pieces before it.
+    std::uint64_t failed_at = 0;
     std::atomic<bool> is_cancelled = false; // no further transfer of a file begins
     // The status of a failure is also written there, unless it is null. Pinned memory, which the stream reads behind the
     // copies.
     std::atomic<std::int32_t *> mirror = nullptr;
 
     // Returns false if another transfer has failed before.
-    bool fail(const file_failure &failed) noexcept {
+    bool fail(const file_failure &failed, std::uint64_t at) noexcept {
         if (has_failed.exchange(true)) return false;
         failure = failed;
+        failed_at = at;
         status.store(FERRY_ERROR_FILE);
         write_status(mirror.load());
         return true;
@@ -73,6 +76,7 @@ struct launch_work {
     staging_buffers *buffers = nullptr;
     staged_progress *progress = nullptr; // null after the end has been reported
     ferry_file *file = nullptr;          // the same
+    std::uint64_t index = 0;             // of a copy with a file in its batch
     const tracked_context *context = nullptr;
     const tracked_context *helpers[max_staged_helpers] = {}; // contexts of the helpers, which have the last blocks
     std::uint64_t first_chunk = 0, end_chunk = 0;

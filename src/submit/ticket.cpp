@@ -138,7 +138,7 @@ ferry_ticket *ticket_pool::take(ferry_instance &instance) noexcept {
     }
     void *place = reused;
     if (!place) place = memory_.allocate(sizeof(ferry_ticket), alignof(ferry_ticket));
-    return place ? new (place) ferry_ticket(instance) : nullptr;
+    return place ? new (place) ferry_ticket(instance, memory_) : nullptr;
 }
 
 void ticket_pool::release(ferry_ticket &ticket) noexcept {
@@ -247,9 +247,18 @@ bool look_for(std::int64_t timeout_ns, const Look &look, const Pause &pause) noe
     }
 }
 
-error with_failure(ferry_ticket &ticket, const error &failed) noexcept {
+// The index of the failed copy in its batch. A piece of 0 bytes ends where the piece before it ends, so it is not found.
+std::uint64_t failed_index(const ferry_ticket &ticket) noexcept {
+    const std::uint64_t at = ticket.progress.failed_at;
+    const growing<std::uint64_t> &ends = ticket.piece_ends;
+    if (ticket.item != FERRY_ITEM_PIECE) return at;
+    return static_cast<std::uint64_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
+}
+
+error with_failure(ferry_ticket &ticket, const error &failed, error_item &failed_copy) noexcept {
     if (failed.status != FERRY_ERROR_FILE) return failed;
     ticket.is_failure_known = true;
+    if (ticket.item != FERRY_ITEM_NONE) failed_copy = {ticket.item, failed_index(ticket)};
     return to_error(ticket.progress.failure);
 }
 
@@ -275,6 +284,7 @@ error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept {
         ticket.is_failure_known = true;
         info.file_offset = ticket.progress.failure.offset;
         info.file_error = ticket.progress.failure.code;
+        info.file_index = static_cast<std::int32_t>(std::min<std::uint64_t>(failed_index(ticket), INT32_MAX));
     }
     if (is_over && !status && !ticket.is_staged)
         info.bytes_done = ticket.total;
@@ -308,7 +318,7 @@ error wait_for_any(ferry_ticket *const *tickets, std::uint64_t count, std::int64
     return {.status = FERRY_ERROR_NOT_READY};
 }
 
-error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
+error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns, error_item &failed_copy) noexcept {
     ferry_instance &instance = ticket.instance;
     if (instance.fork_mark.is_in_child()) return {.status = no_driver_in_child};
     if (!ticket.passed) return {};
@@ -317,7 +327,7 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
         std::uint64_t index = 0;
         if (error failed = wait_for_any(&only, 1, timeout_ns, index)) return failed;
     }
-    if (ticket.is_staged) return with_failure(ticket, instance.staging.help(ticket.progress));
+    if (ticket.is_staged) return with_failure(ticket, instance.staging.help(ticket.progress), failed_copy);
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     status_code status = refuse_destroyed(instance.cu, ticket.owner);
@@ -325,7 +335,7 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept {
     status = noted(instance, status);
     if (status == FERRY_SUCCESS) status = ask_others(ticket);
     if (status == FERRY_SUCCESS) status = ticket.progress.status.load(std::memory_order_relaxed);
-    return with_failure(ticket, {.status = status});
+    return with_failure(ticket, {.status = status}, failed_copy);
 }
 
 error cancel_ticket(ferry_ticket &ticket) noexcept {

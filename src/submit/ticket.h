@@ -5,11 +5,12 @@
 #include <mutex>
 
 #include "base/chain.h"
+#include "base/growing.h"
 #include "device/context_name.h"
 #include "staging/scheduler.h"
 
 struct ferry_ticket {
-    explicit ferry_ticket(ferry_instance &of) noexcept : instance(of) {}
+    ferry_ticket(ferry_instance &of, const ferry::allocator &memory) noexcept : instance(of), piece_ends(memory) {}
 
     ferry_instance &instance;
     CUevent passed = nullptr;  // recorded after the work; null for an empty copy
@@ -19,6 +20,8 @@ struct ferry_ticket {
     std::atomic<bool> is_failure_known = false;         // the program or the log has the failure of a file
     std::atomic<bool> is_status_written = false;        // by write_ticket_status
     ferry::staged_progress progress;                    // of that copy, or of a batch's copies of files
+    std::int32_t item = FERRY_ITEM_NONE;                // FERRY_ITEM_* of the copies of a batch with files
+    ferry::growing<std::uint64_t> piece_ends;           // of a file: the bytes up to the end of each, of all pieces
     std::atomic<std::uint64_t> bytes_done_at_query = 0; // bytes that had arrived at the last query
     std::int32_t route = FERRY_ROUTE_NONE;
     std::uint64_t total = 0; // bytes
@@ -68,8 +71,8 @@ error end_ticket(ferry_ticket *ticket, CUstream stream) noexcept;
 error make_ticket(ferry_instance &instance, CUstream stream, ferry_ticket *&ticket) noexcept;
 error query_ticket(ferry_ticket &ticket, ferry_ticket_info &info) noexcept;
 // Waits until the copy is complete, and returns its status. A negative time is no limit. Returns FERRY_ERROR_NOT_READY
-// if the copy is not complete after that time.
-error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns) noexcept;
+// if the copy is not complete after that time. Sets `failed_copy` if a file of a batch failed.
+error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns, error_item &failed_copy) noexcept;
 // Waits until the work of any of the tickets has ended, and returns its index. At least one ticket is required.
 error wait_for_any(ferry_ticket *const *tickets, std::uint64_t count, std::int64_t timeout_ns,
                    std::uint64_t &index) noexcept;

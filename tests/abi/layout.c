@@ -149,8 +149,8 @@ NEXT(ferry_ticket_info, bytes_done, bytes_total, 24);
 NEXT(ferry_ticket_info, bytes_total, tag, 32);
 NEXT(ferry_ticket_info, tag, file_offset, 40);
 NEXT(ferry_ticket_info, file_offset, file_error, 48);
-NEXT(ferry_ticket_info, file_error, reserved, 52);
-LAST(ferry_ticket_info, reserved, 56);
+NEXT(ferry_ticket_info, file_error, file_index, 52);
+LAST(ferry_ticket_info, file_index, 56);
 
 FIRST(ferry_file_options, struct_size);
 NEXT(ferry_file_options, struct_size, flags, 4);

@@ -134,6 +134,15 @@ def test_a_copy_is_cancelled(gpu, path):
         ticket.cancel()
 
 
+# The size of every file in sysfs is 4096 bytes, but this file ends earlier.
+def test_a_file_that_ends_early_names_the_part(gpu):
+    with gpu.file("/sys/devices/system/cpu/online") as file:
+        ticket = file.read_many([(0, gpu.empty(1)), (5, gpu.empty(0)), (1, gpu.empty(1000))])
+        with pytest.raises(ferry.Error, match="piece 2: file: the file ends at byte") as raised:
+            ticket.wait()
+    assert raised.value.item == "piece" and raised.value.index == 2
+
+
 def test_a_file_that_becomes_shorter_fails_the_ticket(gpu, path):
     array = gpu.empty(300_000)
     file = gpu.file(path)

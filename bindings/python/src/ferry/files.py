@@ -117,7 +117,8 @@ class File(Owner):
 
     def read_many(self, parts: Any, stream: Any = None, options: CopyOptions | None = None) -> Ticket:
         """Fills many arrays on one device, such as all tensors of a model, as one copy. `parts` are (offset, array). The
-        arrays are contiguous. The ticket keeps them alive."""
+        arrays are contiguous. The ticket keeps them alive. If the file fails, wait() raises an Error with the index of the
+        failed part."""
         with Held() as held:
             handle = self._open_handle()
             offsets = []
