@@ -715,6 +715,7 @@ void copy_to_several(const ferry::instance &ferry) {
     expect(ferry::explain_broadcast_async(ferry, from, to, 256, nullptr).error(), "a broadcast is explained");
     expect(ferry::broadcast_async(ferry, from, to, 256, nullptr), "and enqueued");
     expect(ferry::broadcast(ferry, from, to, 256), "and made");
+    expect(ferry::broadcast_async_ticket(ferry, from, to, 256, nullptr).error(), "a ticket is returned");
     expect(ferry::copy(ferry, second, back), "it comes back");
     expect(back == sent, "as it was");
     expect(ferry.enable_all_peers().error(), "access is enabled wherever it is offered");

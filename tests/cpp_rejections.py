@@ -38,7 +38,8 @@ using namespace ferry;
 PARAMETERS = """ferry_instance *gpu, CUstream_st *stream, event &event, array &texels, prepared &batch,
                 device_memory<int> &memory, device_memory<rgb> &pixels, std::vector<int> &ints,
                 const std::vector<int> &fixed, std::vector<std::uint64_t> &addresses,
-                std::vector<upload> &uploads, const pieces &all"""
+                std::vector<upload> &uploads, const pieces &all,
+                const file &opened"""
 
 ADDRESS = "an address has no number of elements: pass a view"
 BATCH = "the copies must be a contiguous range of ferry_copy_desc"
@@ -83,6 +84,8 @@ WRONG = {
     NUMBERS: ["copy_pieces(gpu, {sources(addresses), destinations(addresses), sizes(ints)})",
               "broadcast(gpu, source(1), destinations(ints), 4)",
               "broadcast_async(gpu, source(1), destinations(memory.address()), 4, stream)",
+              "broadcast(gpu, source(1), destinations(opened.at(0)), 4)",
+              "auto made = broadcast_async_ticket(gpu, opened.at(0), destinations(std::vector<ferry_place>(2)), 4, stream)",
               "pieces(sources(addresses.data()), destinations(addresses), sizes(addresses))",
               "batch.set_addresses(sources(ints), stream)"],
     PIECES: ["copy_pieces(gpu, {sources(std::vector<std::uint64_t>(2)), destinations(addresses), sizes(addresses)})",
@@ -156,6 +159,9 @@ WRONG = {
     "pass (gpu, from, to, stream)":
         ["copy_async(ints, memory, stream)", "copy_async(gpu, ints, memory)", "copy_async(ints, memory, gpu, stream)",
          "copy_async(gpu, ints, memory, 3)"],
+    "call broadcast_async_ticket()": ["broadcast_async(gpu, opened.at(0), destinations(addresses), 4, stream)"],
+    "the file would be closed: keep the owner":
+        ["broadcast(gpu, file().at(0), destinations(addresses), 4)"],
     "pass (gpu, to, value)": ["fill(memory, 1)", "fill(gpu, memory)"],
     "pass (gpu, to, value, stream)":
         ["fill_async(gpu, memory, 1)", "fill_async(memory, 1, stream)"],

@@ -18,6 +18,7 @@
 #include "support/gate.h"
 #include "support/second_process.h"
 #include "support/system.h"
+#include "support/temporary_file.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -899,6 +900,9 @@ TEST_F(cpp, options_reach_every_call_and_explanation) {
     const ferry_fill_desc zeros = describe_fill(memory, 0u).or_throw();
     const std::uint64_t to[] = {memory.address()}, from[] = {pinned.address()}, size[] = {36};
     const pieces piece(ferry::sources(from), ferry::destinations(to), ferry::sizes(size));
+    const temporary_file on_disk(bytes(36));
+    const file opened = file::open(gpu, on_disk.path().c_str()).or_throw();
+    const ferry_place of_file = opened.at(0);
     const status refused[] = {
         copy(gpu, image, memory, contradiction),
         copy(gpu, desc, contradiction),
@@ -928,7 +932,11 @@ TEST_F(cpp, options_reach_every_call_and_explanation) {
         explain_pieces_async(gpu, piece, own, contradiction).error(),
         broadcast(gpu, source(from[0]), destinations(to), 36, contradiction),
         broadcast_async(gpu, source(from[0]), destinations(to), 36, own, contradiction),
+        broadcast_async_ticket(gpu, source(from[0]), destinations(to), 36, own, contradiction).error(),
         explain_broadcast_async(gpu, source(from[0]), destinations(to), 36, own, contradiction).error(),
+        broadcast(gpu, of_file, destinations(to), 36, contradiction),
+        broadcast_async_ticket(gpu, of_file, destinations(to), 36, own, contradiction).error(),
+        explain_broadcast_async(gpu, of_file, destinations(to), 36, own, contradiction).error(),
         prepared::create(gpu, batch, own, contradiction).error(),
         prepared::create(gpu, piece, own, contradiction).error(),
     };
@@ -974,6 +982,7 @@ TEST_F(cpp, every_call_on_a_stream_returns_a_ticket_with_its_tag) {
         {copy_async_ticket(gpu, desc, own).or_throw(), 0, 256},
         {copy_batch_async_ticket(gpu, batch, own, tag(4)).or_throw(), 4, 256},
         {copy_pieces_async_ticket(gpu, piece, own, tag(5)).or_throw(), 5, 256},
+        {broadcast_async_ticket(gpu, source(from[0]), destinations(to), 256, own, tag(7)).or_throw(), 7, 256},
         {fill_async_ticket(gpu, device, 1u, own, tag(6)).or_throw(), 6, 256},
         {fill_async_ticket(gpu, describe_fill(device, 1u).or_throw(), own, tag(~std::uint64_t{})).or_throw(),
          ~std::uint64_t{}, 256},
@@ -1931,6 +1940,61 @@ TEST_F(cpp, a_broadcast_reaches_every_destination) {
     EXPECT_EQ(broadcast(gpu, from, destinations(bad), size, copy_flag::updatable).code(), FERRY_ERROR_FLAGS);
     addresses.clear();
     EXPECT_OK(broadcast(gpu, from, destinations(addresses), size));
+}
+
+TEST_F(cpp, a_broadcast_of_a_file_reaches_every_destination) {
+    const instance opened_here = instance::open(options_under_test()).or_throw();
+    if (!ferry_instance_get_proc(opened_here, "cuLibraryLoadData", 12000))
+        GTEST_SKIP() << "without kernels, a file is copied only on the device of the stream";
+    constexpr std::uint64_t count = 1 << 20, size = count * sizeof(std::uint32_t), offset = 4099;
+    const std::vector<std::uint32_t> sent = volume::numbers(count);
+    bytes contents(offset + size);
+    std::memcpy(contents.data() + offset, sent.data(), size);
+    const temporary_file on_disk(contents);
+    const file opened = file::open(opened_here, on_disk.path().c_str()).or_throw();
+    std::vector<device_memory<std::uint32_t>> memory;
+    std::vector<std::uint64_t> addresses;
+    for (std::int32_t device = 0; device < device_count(); ++device) {
+        memory.push_back(device_memory<std::uint32_t>::create(opened_here, device, count).or_throw());
+        addresses.push_back(memory.back().address());
+    }
+    const ferry_place from = opened.at(offset);
+    const destination_list to = destinations(addresses);
+    const stream own = stream::create(opened_here, 0, stream_flag::non_blocking).or_throw();
+    const ferry_batch_explanation told = explain_broadcast_async(opened_here, from, to, size, own).or_throw();
+    if (device_count() > 1) {
+        EXPECT_EQ(told.broadcasts.copies, addresses.size()) << line_of(told).text;
+        EXPECT_EQ(told.broadcasts.bytes, size) << "the file is read once";
+    }
+    const auto expect_everywhere = [&] {
+        for (device_memory<std::uint32_t> &each : memory) {
+            std::vector<std::uint32_t> back(count);
+            ASSERT_OK(copy(opened_here, each, back));
+            EXPECT_TRUE(back == sent);
+            ASSERT_OK(fill(opened_here, each, 0u));
+        }
+    };
+    for (const bool with_access : {false, true}) {
+        SCOPED_TRACE(with_access);
+        if (with_access) {
+            ASSERT_OK(opened_here.enable_all_peers().error());
+        }
+        ASSERT_OK(broadcast(opened_here, from, to, size));
+        expect_everywhere();
+        const ticket made = broadcast_async_ticket(opened_here, from, to, size, own, tag(7)).or_throw();
+        ASSERT_OK(made.wait());
+        EXPECT_EQ(made.info().or_throw().tag, 7u);
+        expect_everywhere();
+    }
+
+    const status past = broadcast(opened_here, opened.at(offset + 1), to, size);
+    expect_refusal(past, FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
+    EXPECT_EQ(broadcast_async_ticket(opened_here, opened.at(offset + 1), to, size, own).error().code(),
+              FERRY_ERROR_OUT_OF_BOUNDS);
+    const std::uint64_t bad[] = {addresses[0], 0};
+    EXPECT_EQ(broadcast(opened_here, from, destinations(bad), size).info().index, 1u);
+    addresses.clear();
+    EXPECT_OK(broadcast(opened_here, from, destinations(addresses), size));
 }
 
 TEST_F(cpp, a_ticket_reports_its_copy_and_is_released_with_its_owner) {

@@ -2737,7 +2737,7 @@ public:
         ferry_place_file_pitched(&place, handle_, offset, row_pitch, slice_height);
         return place;
     }
-    void at(std::uint64_t, std::uint64_t = 0, std::uint64_t = 0) const && = delete;
+    template <class... N> void at(N...) const && = delete; // the file would be closed: keep the owner
 
     // Fills device memory, host memory or an array with the bytes from `offset` on. Returns when they have arrived.
     template <class To> status read(std::uint64_t offset, To &&to, const copy_options &options = {}) const noexcept {
@@ -3171,16 +3171,29 @@ inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *inst
 
 namespace detail {
 
-// Calls `use(pieces)` with one piece for each destination. All have the same source and size.
-template <class Use>
-auto with_broadcast(source_address from, const destination_list &to, std::uint64_t size, Use use) noexcept
-    -> decltype(use(std::declval<const pieces &>())) {
+inline ferry_piece copy_to(std::uint64_t address, source_address from, std::uint64_t size) noexcept {
+    return {address, from.address, size};
+}
+inline ferry_copy_desc copy_to(std::uint64_t address, const ferry_place &from, std::uint64_t size) noexcept {
+    ferry_copy_desc copy;
+    ferry_place to;
+    ferry_place_any(&to, address);
+    ferry_copy_desc_set(&copy, &to, &from, size, 1, 1);
+    return copy;
+}
+
+// Calls `use(copies, count)` with one copy for each destination: a piece, or the descriptor of a copy from a place. All
+// have the same source and size.
+template <class From, class Use>
+auto with_broadcast(const From &from, const destination_list &to, std::uint64_t size, Use use) noexcept {
+    using copy = decltype(copy_to(0, from, size));
+    using returned = decltype(use(std::declval<const copy *>(), to.count));
     const auto count = static_cast<std::size_t>(to.count);
-    ferry_piece *const all = new (std::nothrow) ferry_piece[count];
-    if (!all) return status(FERRY_ERROR_OUT_OF_MEMORY);
+    copy *const all = new (std::nothrow) copy[count];
+    if (!all) return returned(status(FERRY_ERROR_OUT_OF_MEMORY));
     for (std::size_t i = 0; i < count; ++i)
-        all[i] = {to.first[i], from.address, size};
-    auto done = use(pieces(all, to.count));
+        all[i] = copy_to(to.first[i], from, size);
+    returned done = use(all, to.count);
     delete[] all;
     return done;
 }
@@ -3192,23 +3205,58 @@ auto with_broadcast(source_address from, const destination_list &to, std::uint64
 // kind ANY.
 inline status broadcast(ferry_instance *instance, source_address from, const destination_list &to, std::uint64_t size,
                         const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(
-        from, to, size, [&](const pieces &all) noexcept { return ferry::copy_pieces(instance, all, options); });
+    return detail::with_broadcast(from, to, size, [&](const ferry_piece *all, std::uint64_t count) noexcept {
+        return ferry::copy_pieces(instance, pieces(all, count), options);
+    });
 }
 inline status broadcast_async(ferry_instance *instance, source_address from, const destination_list &to,
                               std::uint64_t size, stream_view stream, const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(from, to, size, [&](const pieces &all) noexcept {
-        return ferry::copy_pieces_async(instance, all, stream, options);
+    return detail::with_broadcast(from, to, size, [&](const ferry_piece *all, std::uint64_t count) noexcept {
+        return ferry::copy_pieces_async(instance, pieces(all, count), stream, options);
+    });
+}
+inline result<ticket> broadcast_async_ticket(ferry_instance *instance, source_address from, const destination_list &to,
+                                             std::uint64_t size, stream_view stream,
+                                             const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(from, to, size, [&](const ferry_piece *all, std::uint64_t count) noexcept {
+        return ferry::copy_pieces_async_ticket(instance, pieces(all, count), stream, options);
     });
 }
 
-// Reports what broadcast_async() would do, without copying.
+// The same from a file, which is read once for all devices: broadcast(gpu, file.at(offset), destinations(to), size). On
+// a stream, a copy of a file requires a ticket.
+inline status broadcast(ferry_instance *instance, const ferry_place &from, const destination_list &to,
+                        std::uint64_t size, const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(from, to, size, [&](const ferry_copy_desc *all, std::uint64_t count) noexcept {
+        return detail::call(ferry_copy_batch, instance, all, count, options.get());
+    });
+}
+inline result<ticket> broadcast_async_ticket(ferry_instance *instance, const ferry_place &from,
+                                             const destination_list &to, std::uint64_t size, stream_view stream,
+                                             const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(from, to, size, [&](const ferry_copy_desc *all, std::uint64_t count) noexcept {
+        return detail::with_ticket(instance, ferry_copy_batch_async, instance, all, count, options.get(), stream);
+    });
+}
+template <class... Rest>
+void broadcast_async(ferry_instance *, const ferry_place &, Rest &&...) = delete; // call broadcast_async_ticket()
+
+// Reports what broadcast_async() and broadcast_async_ticket() would do, without copying.
 inline result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, source_address from,
                                                                const destination_list &to, std::uint64_t size,
                                                                stream_view stream,
                                                                const copy_options &options = {}) noexcept {
-    return detail::with_broadcast(from, to, size, [&](const pieces &all) noexcept {
-        return ferry::explain_pieces_async(instance, all, stream, options);
+    return detail::with_broadcast(from, to, size, [&](const ferry_piece *all, std::uint64_t count) noexcept {
+        return ferry::explain_pieces_async(instance, pieces(all, count), stream, options);
+    });
+}
+inline result<ferry_batch_explanation> explain_broadcast_async(ferry_instance *instance, const ferry_place &from,
+                                                               const destination_list &to, std::uint64_t size,
+                                                               stream_view stream,
+                                                               const copy_options &options = {}) noexcept {
+    return detail::with_broadcast(from, to, size, [&](const ferry_copy_desc *all, std::uint64_t count) noexcept {
+        return detail::fetch(detail::sized<ferry_batch_explanation>(), ferry_copy_batch_explain_async, instance, all,
+                             count, options.get(), stream);
     });
 }
 

@@ -58,6 +58,13 @@ GIVEN = {
         ferry::instance gpu;
         ferry::device_memory<float> weights;
         struct CUstream_st *stream;""",
+    ("cpp", "How files are copied"): """
+        #include <ferry/ferry.hpp>
+        ferry::instance gpu;
+        ferry::file file;
+        ferry::device_memory<float> on_device_0, on_device_1;
+        std::uint64_t size;
+        struct CUstream_st *stream;""",
     ("cpp", "Open once"): """
         #include <functional>
         #include <ferry/ferry.hpp>
