@@ -1,5 +1,5 @@
-// Operations on batches, pieces and prepared batches. The copies of one batch are unordered, so they are drawn without
-// overlap.
+// Operations on batches, pieces and prepared batches, with and without files. The copies of one batch are unordered, so
+// they are drawn without overlap.
 #include <algorithm>
 
 #include "fuzz/operations.h"
@@ -38,32 +38,147 @@ laid_out_pieces lay_out_pieces(world &w, const copies &all) {
     return {w.random.of(piece_layouts), destinations, sources, sizes};
 }
 
+// Adds copies to one buffer: a box from one of `read`, or pieces from linear ones.
+void add_copies_to(world &w, buffer &to, const std::vector<buffer *> &read, bool with_boxes, copies &drawn) {
+    std::vector<buffer *> linear;
+    std::copy_if(read.begin(), read.end(), std::back_inserter(linear), [](buffer *one) { return !one->is_array(); });
+    if (with_boxes && (to.is_array() || linear.empty() || w.random.one_in(2))) {
+        drawn_copy box;
+        if (!draw_copy(w.random, *read[w.random.up_to(read.size() - 1)], to, box)) return;
+        box.options = {};
+        drawn.push_back(box);
+    } else {
+        const copies pieces = draw_pieces(w.random, linear, to, w.random.one_in(6) ? 300 : 12);
+        drawn.insert(drawn.end(), pieces.begin(), pieces.end());
+    }
+}
+
+template <class Container> void shuffle(world &w, Container &all) {
+    std::shuffle(all.begin(), all.end(), std::minstd_rand(static_cast<unsigned>(w.random.up_to(1u << 30))));
+}
+
 // Draws copies that write some buffers and read any of the others.
 copies draw_batch(world &w, bool with_boxes, const std::function<bool(const buffer &)> &is_fit) {
     std::vector<buffer *> fit, written;
     for (const auto &one : w.buffers)
         if (is_fit(*one) && (with_boxes || !one->is_array())) fit.push_back(one.get());
-    std::shuffle(fit.begin(), fit.end(), std::minstd_rand(static_cast<unsigned>(w.random.up_to(1u << 30))));
+    shuffle(w, fit);
     written.assign(fit.begin(), fit.begin() + 1 + static_cast<std::ptrdiff_t>(w.random.up_to(2)));
     const std::vector<buffer *> read(fit.begin() + static_cast<std::ptrdiff_t>(written.size()), fit.end());
-    std::vector<buffer *> linear;
-    std::copy_if(read.begin(), read.end(), std::back_inserter(linear), [](buffer *one) { return !one->is_array(); });
     copies drawn;
-    for (buffer *const to : written) {
-        if (with_boxes && (to->is_array() || w.random.one_in(2))) {
-            drawn_copy box;
-            if (!draw_copy(w.random, *read[w.random.up_to(read.size() - 1)], *to, box)) continue;
-            box.options = {};
-            drawn.push_back(box);
-        } else {
-            const copies pieces = draw_pieces(w.random, linear, *to, w.random.one_in(6) ? 300 : 12);
-            drawn.insert(drawn.end(), pieces.begin(), pieces.end());
-        }
-    }
+    for (buffer *const to : written)
+        add_copies_to(w, *to, read, with_boxes, drawn);
     return drawn;
 }
 
 bool is_any(const buffer &) { return true; }
+
+// ---- Files
+
+bool has_file(const drawn_copy &one) { return one.source.in->file() || one.destination.in->file(); }
+
+// Draws copies of one range of a file to several buffers, which may be on several devices.
+copies draw_reads_of_one_range(world &w, buffer &from, const std::vector<buffer *> &to) {
+    std::uint64_t length = from.size();
+    for (const buffer *const one : to)
+        length = std::min(length, one->size());
+    length = w.random.size(length);
+    const view range = line_in(from, w.random.up_to(from.size() - length), length);
+    copies drawn;
+    for (buffer *const one : to)
+        drawn.push_back({range, line_in(*one, w.random.up_to(one->size() - length), length), {length, 1, 1}});
+    return drawn;
+}
+
+// Draws copies that read one file and may write the other, beside copies of memory. Only contiguous reads reach another
+// device, so few batches have other copies there.
+copies draw_batch_with_files(world &w, const lane &on) {
+    std::vector<buffer *> rest;
+    for (const auto &one : w.buffers)
+        if (one->kind != memory_kind::managed) rest.push_back(one.get()); // no file is copied from or to it
+    shuffle(w, rest);
+    const auto take_if = [&](std::size_t most, const auto &is_fit) {
+        std::vector<buffer *> taken;
+        for (std::size_t i = rest.size(); i-- > 0 && taken.size() < most;)
+            if (is_fit(*rest[i])) {
+                taken.push_back(rest[i]);
+                rest.erase(rest.begin() + static_cast<std::ptrdiff_t>(i));
+            }
+        return taken;
+    };
+    const bool is_anywhere = w.random.one_in(6);
+    const auto take = [&](std::size_t most) {
+        return take_if(
+            most, [&](const buffer &one) { return is_anywhere || one.traits().is_on_host || one.device == on.device; });
+    };
+    copies drawn;
+    const auto add = [&](const copies &more) { drawn.insert(drawn.end(), more.begin(), more.end()); };
+    const std::size_t chosen = w.random.up_to(1);
+    buffer &read = *w.files[chosen], &written = *w.files[1 - chosen];
+    if (w.random.one_in(2))
+        add(draw_reads_of_one_range(w, read, take_if(1 + w.random.up_to(3), [](const buffer &one) {
+                                        return one.traits().place == FERRY_KIND_DEVICE;
+                                    })));
+    for (buffer *const to : take(w.random.up_to(2)))
+        add_copies_to(w, *to, {&read}, true, drawn);
+    if (w.random.one_in(2)) add_copies_to(w, written, take(3), true, drawn);
+    if (rest.size() >= 5 && w.random.one_in(2))
+        add(draw_batch(w, true,
+                       [&](const buffer &one) { return std::find(rest.begin(), rest.end(), &one) != rest.end(); }));
+    shuffle(w, drawn);
+    return drawn;
+}
+
+// Draws pieces of one file for device memory of the lane's device.
+copies draw_pieces_of_a_file(world &w, const lane &on) {
+    std::vector<buffer *> fit;
+    for (const auto &one : w.buffers)
+        if (one->traits().place == FERRY_KIND_DEVICE && one->kind != memory_kind::managed && one->device == on.device &&
+            is_filled_on(*one, on))
+            fit.push_back(one.get());
+    shuffle(w, fit);
+    fit.resize(std::min<std::size_t>(fit.size(), 1 + w.random.up_to(2)));
+    buffer &from = *w.random.among(w.files);
+    copies drawn;
+    for (buffer *const to : fit)
+        add_copies_to(w, *to, {&from}, false, drawn);
+    return drawn;
+}
+
+bool is_primary(world &w, const lane &on) { return on.context == w.contexts[static_cast<std::size_t>(1 + on.device)]; }
+
+// Whether a copy of a file was refused because it cannot be staged: without kernels or staging, with options that exclude
+// one of them, with memory that the context of the lane cannot access, and with host memory if streams cannot wait for it.
+bool is_refused_file(world &w, std::int32_t status, const ferry_error_info &error, const copies &all, const lane &on,
+                     const how &options) {
+    if (status != FERRY_ERROR_ROUTE || error.index >= all.size() || !has_file(all[error.index])) return false;
+    const drawn_copy &one = all[error.index];
+    const buffer &memory = one.source.in->file() ? *one.destination.in : *one.source.in;
+    const bool is_elsewhere = !memory.traits().is_on_host && (memory.device != on.device || !is_primary(w, on));
+    const bool is_excluded = is_forced(options) || options.has(no_kernels);
+    const bool is_disabled = w.run.setting.staging == FERRY_STAGING_NONE || w.run.setting.kernels == FERRY_KERNELS_NONE;
+    const bool lacks_waits = memory.traits().is_on_host && !raw().cuStreamBatchMemOp;
+    if (!is_elsewhere && !is_excluded && !is_disabled && !lacks_waits)
+        w.fail("a copy of a file was refused: " + describe_status(status, error));
+    return true;
+}
+
+// Moves one source behind the end of its file, and returns the index of the copy, or `all.size()` if there is none.
+std::size_t read_past_the_end(world &w, copies &all) {
+    const std::size_t first = w.random.up_to(all.size());
+    const auto found = std::find_if(all.begin() + static_cast<std::ptrdiff_t>(first), all.end(),
+                                    [](auto &one) { return one.source.in->file() && one.size.total() != 0; });
+    if (found != all.end()) found->source.offset += found->source.in->size();
+    return static_cast<std::size_t>(found - all.begin());
+}
+
+void expect_past_the_end(world &w, std::int32_t status, const ferry_error_info &error, const copies &all,
+                         const lane &on, std::size_t index) {
+    if (is_refused_file(w, status, error, all, on, {})) return;
+    if (status != FERRY_ERROR_OUT_OF_BOUNDS || error.status != status || error.index != index ||
+        error.side != FERRY_SIDE_SOURCE || error.field != FERRY_FIELD_OFFSET)
+        w.fail("copy " + std::to_string(index) + " was not refused as expected: " + describe_status(status, error));
+}
 
 // Draws options of a whole batch.
 how draw_options(world &w) {
@@ -99,11 +214,12 @@ how without_route(const how &options) {
 // Calls submit(options, error), and returns true for a success. After FERRY_ERROR_LIMIT some copies of the batch may
 // have been enqueued. No copy reads memory that another copy writes, so the whole batch can be repeated without the
 // forced route.
-template <class Submit> bool is_submitted(world &w, const copies &all, const how &options, const Submit &submit) {
+template <class Submit>
+bool is_submitted(world &w, const copies &all, const lane &on, const how &options, const Submit &submit) {
     ferry_error_info error = new_error();
     std::int32_t status = submit(options, error);
     if (status == FERRY_ERROR_LIMIT && may_exceed_limits(options)) status = submit(without_route(options), error);
-    return went_well(w, status, error, all, options);
+    return !is_refused_file(w, status, error, all, on, options) && went_well(w, status, error, all, options);
 }
 
 // A source that a call promises to read may be read before earlier work.
@@ -132,53 +248,99 @@ void check_promise(world &w, std::size_t lane, const copies &all, const how &opt
     }
 }
 
-void run_on_a_stream(world &w, const char *name, bool with_boxes) {
-    const copies all = draw_batch(w, with_boxes, is_any);
+struct batch_form {
+    const char *call;
+    bool has_boxes, has_files; // without boxes: pieces
+};
+
+// Calls with batches of one form. The lists outlive the calls.
+class batch_calls {
+public:
+    batch_calls(world &w, const batch_form &form, const copies &all)
+        : form_(form), described_(describe(all)), pieces_(lay_out_pieces(w, all)) {
+        if (form.has_files && !all.empty()) pieces_.list.source_file = all.front().source.in->file();
+    }
+    std::int32_t run(ferry_instance *ferry, const how &options, ferry_error_info &error) const {
+        return form_.has_boxes ? ferry_copy_batch(ferry, described_.data(), described_.size(), options, &error)
+                               : ferry_copy_pieces(ferry, pieces_, options, &error);
+    }
+    std::int32_t run_async(ferry_instance *ferry, const how &options, CUstream_st *stream, ferry_ticket **ticket,
+                           ferry_error_info &error) const {
+        return form_.has_boxes ? ferry_copy_batch_async(ferry, described_.data(), described_.size(), options, stream,
+                                                        ticket, &error)
+                               : ferry_copy_pieces_async(ferry, pieces_, options, stream, ticket, &error);
+    }
+
+private:
+    const batch_form form_;
+    const std::vector<ferry_copy_desc> described_;
+    laid_out_pieces pieces_;
+};
+
+// Pieces of a file are copied only to memory that the context of the lane can access.
+std::size_t any_lane_for(world &w, const batch_form &form) {
+    return w.any_lane([&](const lane &one) { return !form.has_files || form.has_boxes || is_primary(w, one); });
+}
+
+copies draw(world &w, const batch_form &form, const lane &on) {
+    if (!form.has_files) return draw_batch(w, form.has_boxes, is_any);
+    return form.has_boxes ? draw_batch_with_files(w, on) : draw_pieces_of_a_file(w, on);
+}
+
+void run_on_a_stream(world &w, const batch_form &form) {
+    if (form.has_files && w.files.empty()) return;
+    const std::size_t lane = any_lane_for(w, form);
+    const struct lane &on = w.lanes[lane];
+    copies all = draw(w, form, on);
+    const std::size_t wrong = form.has_files && w.random.one_in(8) ? read_past_the_end(w, all) : all.size();
+    const bool is_wrong = wrong < all.size();
     const std::vector<effect> effects = effects_of(all);
-    const how options = draw_options(w);
+    const how options = is_wrong ? how() : draw_options(w);
     ferry_instance *ferry = w.instance_for(effects);
     const bool is_promising = options == how() && ferry == w.run.other.get() && w.random.one_in(2);
     if (is_promising) ferry = w.run.promising.get();
     const how in_force = is_promising ? promises : options;
-    const std::size_t lane = w.any_lane();
-    const struct lane &on = w.lanes[lane];
-    w.say(words_of(name, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device) + words_of(in_force));
+    w.say(words_of(form.call, all) + "\n  on '" + on.name + "' of device " + std::to_string(on.device) +
+          words_of(in_force));
     wait_for_early_reads(w, all, in_force);
     w.order(lane, effects);
     const CUcontext current = w.context_for(on);
-    const std::vector<ferry_copy_desc> described = describe(all);
-    const laid_out_pieces pieces = lay_out_pieces(w, all);
-    ferry_ticket *made = nullptr, **const ticket = w.random.one_in(3) ? &made : nullptr;
+    const batch_calls calls(w, form, all);
+    ferry_ticket *made = nullptr, **const ticket = form.has_files || w.random.one_in(3) ? &made : nullptr;
     const auto submit = [&](const how &with, ferry_error_info &error) {
-        return w.call(current, [&] {
-            return with_boxes ? ferry_copy_batch_async(ferry, described.data(), described.size(), with, on.stream,
-                                                       ticket, &error)
-                              : ferry_copy_pieces_async(ferry, pieces, with, on.stream, ticket, &error);
-        });
+        return w.call(current, [&] { return calls.run_async(ferry, with, on.stream, ticket, error); });
     };
-    if (!is_submitted(w, all, options, submit)) return;
+    if (is_wrong) {
+        ferry_error_info error = new_error();
+        return expect_past_the_end(w, submit(options, error), error, all, on, wrong);
+    }
+    if (!is_submitted(w, all, on, options, submit)) return;
     w.enqueued(lane, effects);
     w.keep_ticket(made, lane, effects, bytes_of(effects), options);
     check_promise(w, lane, all, in_force);
 }
 
-void run_at_once(world &w, const char *name, bool with_boxes) {
-    const copies all = draw_batch(w, with_boxes, is_any);
+void run_at_once(world &w, const batch_form &form) {
+    if (form.has_files && w.files.empty()) return;
+    const struct lane &on = w.lanes[any_lane_for(w, form)];
+    copies all = draw(w, form, on);
+    const std::size_t wrong = form.has_files && w.random.one_in(8) ? read_past_the_end(w, all) : all.size();
+    const bool is_wrong = wrong < all.size();
     const std::vector<effect> effects = effects_of(all);
-    const how options = draw_options(w);
-    w.say(words_of(name, all) + words_of(options));
+    const how options = is_wrong ? how() : draw_options(w);
+    w.say(words_of(form.call, all) + words_of(options));
     w.wait_for(effects);
     ferry_instance *const ferry = w.instance_for(effects);
-    const CUcontext current = w.any_context();
-    const std::vector<ferry_copy_desc> described = describe(all);
-    const laid_out_pieces pieces = lay_out_pieces(w, all);
+    const CUcontext current = form.has_files ? on.context : w.any_context();
+    const batch_calls calls(w, form, all);
     const auto submit = [&](const how &with, ferry_error_info &error) {
-        return w.call(current, [&] {
-            return with_boxes ? ferry_copy_batch(ferry, described.data(), described.size(), with, &error)
-                              : ferry_copy_pieces(ferry, pieces, with, &error);
-        });
+        return w.call(current, [&] { return calls.run(ferry, with, error); });
     };
-    if (!is_submitted(w, all, options, submit)) return;
+    if (is_wrong) {
+        ferry_error_info error = new_error();
+        return expect_past_the_end(w, submit(options, error), error, all, on, wrong);
+    }
+    if (!is_submitted(w, all, on, options, submit)) return;
     w.done(effects);
     for (const effect &one : effects)
         w.compare(*destination_of(one), "right after a synchronous batch");
@@ -186,10 +348,14 @@ void run_at_once(world &w, const char *name, bool with_boxes) {
 
 } // namespace
 
-void batch_on_a_stream(world &w) { run_on_a_stream(w, "ferry_copy_batch_async", true); }
-void batch_at_once(world &w) { run_at_once(w, "ferry_copy_batch", true); }
-void pieces_on_a_stream(world &w) { run_on_a_stream(w, "ferry_copy_pieces_async", false); }
-void pieces_at_once(world &w) { run_at_once(w, "ferry_copy_pieces", false); }
+void batch_on_a_stream(world &w) { run_on_a_stream(w, {"ferry_copy_batch_async", true, false}); }
+void batch_at_once(world &w) { run_at_once(w, {"ferry_copy_batch", true, false}); }
+void pieces_on_a_stream(world &w) { run_on_a_stream(w, {"ferry_copy_pieces_async", false, false}); }
+void pieces_at_once(world &w) { run_at_once(w, {"ferry_copy_pieces", false, false}); }
+void batch_with_files_on_a_stream(world &w) { run_on_a_stream(w, {"ferry_copy_batch_async, files", true, true}); }
+void batch_with_files_at_once(world &w) { run_at_once(w, {"ferry_copy_batch, files", true, true}); }
+void pieces_of_a_file_on_a_stream(world &w) { run_on_a_stream(w, {"ferry_copy_pieces_async, a file", false, true}); }
+void pieces_of_a_file_at_once(world &w) { run_at_once(w, {"ferry_copy_pieces, a file", false, true}); }
 
 // ---- Prepared batches
 

@@ -28,6 +28,8 @@ bool buffer_sources::has(memory_kind kind, int on) const {
         return device_pools[on];
     case memory_kind::imported:
         return lent;
+    case memory_kind::file:
+        return opens_files;
     default:
         return true;
     }
@@ -40,6 +42,8 @@ buffer::buffer(const buffer_sources &from, memory_kind kind, int device, std::ui
     model.resize(size);
     if (traits().place == FERRY_KIND_ARRAY)
         make_array(random);
+    else if (kind == memory_kind::file)
+        make_file(random);
     else
         allocate(size);
     if (kind == memory_kind::registered_in_part) register_part(random);
@@ -111,9 +115,26 @@ void buffer::make_array(dice &random) {
     model.resize(made_array_->row_bytes * made_array_->rows * made_array_->slices);
 }
 
+void buffer::make_file(dice &random) {
+    on_disk_.emplace(model);
+    ferry_file_options options = {};
+    options.struct_size = sizeof options;
+    options.flags = FERRY_FILE_READ | FERRY_FILE_WRITE | (random.one_in(4) ? FERRY_FILE_SYNC : 0);
+    options.max_threads = random.one_in(4) ? 1 : 0;
+    if (random.one_in(2)) options.direct = FERRY_FILE_DIRECT_ALWAYS;
+    const auto open = [&] { return ferry_file_open(from_.ferry, on_disk_->path().c_str(), &options, &file_, nullptr); };
+    std::int32_t status = open();
+    if (status == FERRY_ERROR_UNSUPPORTED && options.direct) { // by the file system
+        options.direct = FERRY_FILE_DIRECT_AUTO;
+        status = open();
+    }
+    EXPECT_OK(status);
+}
+
 buffer::~buffer() {
     unregister_parts();
-    if (is_array()) return;
+    ferry_file_close(file_);
+    if (is_array() || file_) return;
     void *const host = bytes_on_host();
     if (kind == memory_kind::heap)
         std::free(host);
@@ -185,7 +206,8 @@ void buffer::reallocate(CUstream_st *stream) {
 
 std::string buffer::name() const {
     return std::string(traits().name) + " #" + std::to_string(number) +
-           (traits().is_on_host ? "" : " on device " + std::to_string(device)) + " of " + std::to_string(size()) + " B";
+           (traits().is_on_host || file_ ? "" : " on device " + std::to_string(device)) + " of " +
+           std::to_string(size()) + " B";
 }
 
 witness::witness() {
@@ -239,6 +261,12 @@ void witness::transfer(const buffer &one, bool to_buffer) {
 
 std::byte *witness::fetch(const buffer &one) {
     if (one.traits().is_on_host) return one.bytes_on_host();
+    if (one.file()) {
+        of_file_ = one.on_disk().read();
+        EXPECT_EQ(of_file_.size(), one.size());
+        of_file_.resize(one.size());
+        return of_file_.data();
+    }
     std::byte *const room = room_for(one.size());
     transfer(one, false);
     return room;
@@ -262,6 +290,7 @@ std::optional<witness::difference> witness::first_difference(const buffer &one) 
 }
 
 void witness::write_model(buffer &one) {
+    if (one.file()) return one.on_disk().write(one.model);
     std::byte *const to = one.traits().is_on_host ? one.bytes_on_host() : room_for(one.size());
     std::memcpy(to, one.model.data(), one.size());
     if (!one.traits().is_on_host) transfer(one, true);

@@ -1,5 +1,5 @@
-// Memory of every kind that can be an end of a copy, created by ferry's own calls. Each buffer has a model in plain
-// memory: the bytes that the buffer will contain once all enqueued work has run.
+// Memory of every kind that can be an end of a copy, created by ferry's own calls, and files. Each buffer has a model in
+// plain memory: the bytes that the buffer will contain once all enqueued work has run.
 #pragma once
 
 #include <memory>
@@ -10,6 +10,7 @@
 #include "support/dice.h"
 #include "support/ferry_array.h"
 #include "support/system.h"
+#include "support/temporary_file.h"
 
 namespace ferry::test {
 
@@ -30,7 +31,8 @@ enum class memory_kind {
     managed,
     imported,
     array,
-    array_without_surface
+    array_without_surface,
+    file
 };
 
 struct memory_traits {
@@ -60,6 +62,7 @@ inline constexpr memory_traits all_memory[] = {
     {memory_kind::imported, "imported", false, false, true, FERRY_KIND_DEVICE},
     {memory_kind::array, "array", false, false, false, FERRY_KIND_ARRAY},
     {memory_kind::array_without_surface, "array without a surface", false, false, false, FERRY_KIND_ARRAY},
+    {memory_kind::file, "file", false, false, false, FERRY_KIND_FILE}, // an end of batches with files only
 };
 constexpr const memory_traits &traits_of(memory_kind kind) { return all_memory[static_cast<std::size_t>(kind)]; }
 
@@ -73,6 +76,7 @@ struct buffer_sources {
     CUmemPoolHandle_st *host_pool = nullptr, *host_pool_with_access = nullptr, *host_pools_of_one[2] = {},
                        *device_pools[2] = {};
     const ferry_ipc_handle *lent = nullptr;
+    bool opens_files = true;
     bool has(memory_kind kind, int device) const;
 };
 
@@ -85,6 +89,8 @@ public:
 
     const memory_traits &traits() const { return traits_of(kind); }
     bool is_array() const { return made_array_.has_value(); }
+    ferry_file *file() const { return file_; } // null for memory
+    const temporary_file &on_disk() const { return *on_disk_; }
     ferry_array *array() { return made_array_ ? &*made_array_ : nullptr; }
     std::uint64_t size() const { return model.size(); }
     // Whether a copy in a context of `context_device` may treat some of the memory as pinned, or gives the guarantees
@@ -112,14 +118,18 @@ public:
 private:
     void allocate(std::uint64_t size);
     void make_array(dice &random);
+    void make_file(dice &random);
 
     const buffer_sources &from_;
     std::optional<mapped_memory> mapped_;
     std::optional<ferry_array> made_array_;
     std::vector<void *> registered_;
+    std::optional<temporary_file> on_disk_;
+    ferry_file *file_ = nullptr;
 };
 
-// Reads and writes whole buffers only through driver calls, on its own streams, which wait for nothing. So the witness
+// Reads and writes whole buffers only through driver calls, on its own streams, which wait for nothing, and files through
+// the system. So the witness
 // sees the same bytes as any other stream or thread would see at that moment.
 class witness {
 public:
@@ -141,6 +151,7 @@ private:
     CUcontext contexts_[2] = {};
     CUstream streams_[2] = {};
     std::optional<pinned_memory> room_;
+    bytes of_file_;
 };
 
 } // namespace ferry::test

@@ -333,7 +333,7 @@ void query_a_ticket(world &w) {
     if (info.done && bytes_of(held.effects) != 0) // otherwise it is done immediately
         for (const effect &one : held.effects)
             if (const buffer &to = *destination_of(one);
-                to.traits().is_on_host && w.last_write_of(to) == held.operation)
+                (to.traits().is_on_host || to.file()) && w.last_write_of(to) == held.operation)
                 w.compare(to, "after the ticket reported completion");
     if (w.random.one_in(2)) w.release_ticket(chosen);
 }

@@ -46,6 +46,9 @@ ferry_place view::describe() const {
     const std::int32_t device = states_device ? in->device : FERRY_DEVICE_UNKNOWN;
     if (in->is_array()) {
         ferry_place_array(&place, device, in->array()->array());
+    } else if (in->file()) {
+        ferry_place_file_pitched(&place, in->file(), offset, states_pitches ? row_pitch : 0,
+                                 states_pitches ? slice_height : 0);
     } else {
         place.kind = states_kind ? in->traits().place : FERRY_KIND_ANY;
         place.device = device;

@@ -10,8 +10,11 @@ world::world(fuzz_run &run, unsigned thread) : run(run), random(run.seed * 64 + 
     if (thread == 0) sources.lent = run.lent;
     make_lanes();
     make_pools();
+    sources.opens_files = !run.setting.has_program_threads;
     for (const memory_traits &traits : all_memory)
-        if (sources.has(traits.kind, 0)) buffers.push_back(make_buffer(traits.kind));
+        if (sources.has(traits.kind, 0))
+            (traits.kind == memory_kind::file ? files : buffers).push_back(make_buffer(traits.kind));
+    if (sources.opens_files) files.push_back(make_buffer(memory_kind::file));
     if (sources.host_pool) buffers.push_back(make_buffer(memory_kind::host_pool_of_one_device));
     for (int i = 0; i < 4; ++i) // more buffers of the kinds that are staged
         buffers.push_back(make_buffer(i % 2 ? memory_kind::device : memory_kind::heap));
@@ -73,6 +76,7 @@ void world::make_pools() {
 
 world::~world() {
     release_all();
+    files.clear();
     for (auto &one : buffers)
         one.reset();
     require(ferry_pinned_pool_destroy(sources.pinned, nullptr));
@@ -236,7 +240,7 @@ void world::enqueued(std::size_t lane, const std::vector<effect> &effects) {
 
 void world::note_write(const effect &one, const std::string &on) {
     buffer *const to = destination_of(one);
-    last_written = to;
+    if (!to->file()) last_written = to;
     std::vector<written> &all = writes_[to];
     if (all.size() >= 4000) all.clear();
     all.push_back({operation_, on, one});
@@ -289,10 +293,10 @@ void world::synchronize(std::size_t number) {
     default:
         require(call(one.context, [&] { return ferry_stream_synchronize(ferry, one.stream, nullptr); }));
     }
-    for (auto &each : buffers) {
-        each->readers &= ~bit(number);
-        each->writers &= ~bit(number);
-    }
+    for_each_buffer([&](buffer &each) {
+        each.readers &= ~bit(number);
+        each.writers &= ~bit(number);
+    });
     for (const held_ticket &held : tickets)
         expect(held.lane != number || query_ticket(held).done, "the stream completed, but a ticket is not done");
 }
@@ -321,14 +325,14 @@ std::string world::earliest_wrong_write() {
     for (std::size_t i = 0; i < lanes.size(); ++i)
         synchronize(i);
     const written *earliest = nullptr;
-    for (const auto &one : buffers) {
-        const auto found = witness_.first_difference(*one);
-        if (!found) continue;
-        const std::vector<written> &all = writes_[one.get()];
+    for_each_buffer([&](const buffer &one) {
+        const auto found = witness_.first_difference(one);
+        if (!found) return;
+        const std::vector<written> &all = writes_[&one];
         const auto last =
             std::find_if(all.rbegin(), all.rend(), [&](auto &each) { return writes_byte(each.what, found->at); });
         if (last != all.rend() && (!earliest || last->operation < earliest->operation)) earliest = &*last;
-    }
+    });
     if (!earliest) return "; after all work has ended, every written byte is right";
     return "; the first wrong write belongs to operation " + std::to_string(earliest->operation) + ", " + earliest->on +
            ": " + words_of(earliest->what);
@@ -337,8 +341,7 @@ std::string world::earliest_wrong_write() {
 void world::check_all() {
     for (std::size_t i = 0; i < lanes.size(); ++i)
         synchronize(i);
-    for (const auto &one : buffers)
-        compare(*one, "after all streams were synchronized");
+    for_each_buffer([&](const buffer &one) { compare(one, "after all streams were synchronized"); });
     expect(run.failed_in_trace == 0, "the trace has reported that a copy failed");
 }
 

@@ -108,7 +108,8 @@ public:
     fuzz_run &run;
     dice random;
     std::vector<lane> lanes;
-    std::vector<std::unique_ptr<buffer>> buffers;
+    std::vector<std::unique_ptr<buffer>> buffers; // memory
+    std::vector<std::unique_ptr<buffer>> files;   // two, or none if the instance opens no files
     std::vector<held_ticket> tickets;
     std::vector<held_prepared> prepared;
     std::vector<held_graph> graphs;
@@ -120,6 +121,11 @@ public:
     std::uint64_t operation() const { return operation_; }
     bool is_alone() const { return run.threads == 1; }
     bool has_failed() const { return run.has_failed; }
+    template <class Use> void for_each_buffer(const Use &use) const {
+        for (const auto *const all : {&buffers, &files})
+            for (const auto &one : *all)
+                use(*one);
+    }
     void say(const std::string &words);
     // The last operation that has written the buffer since the last comparison, or 0.
     std::uint64_t last_write_of(const buffer &one);
