@@ -583,15 +583,15 @@ protected:
         copy.width = size;
         return copy;
     }
-    void run(const std::vector<ferry_copy_desc> &copies, bool waits) {
+    void run(const std::vector<ferry_copy_desc> &copies, bool waits, const how &options = {}) {
         ferry_error_info error = new_error();
         if (waits) {
-            ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, &error))
+            ASSERT_OK(ferry_copy_batch(counted.get(), copies.data(), copies.size(), options, &error))
                 << describe(error);
             return;
         }
         ferry_ticket *ticket = nullptr;
-        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, stream, &ticket, &error))
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), options, stream, &ticket, &error))
             << describe(error);
         EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, &error)) << describe(error);
         EXPECT_OK(ferry_ticket_release(ticket, nullptr));
@@ -614,6 +614,35 @@ TEST_F(broadcasts_of_files, one_range_arrives_on_all_devices) {
                     copies.push_back(read_to(device, 7, size));
                 run(copies, waits);
                 expect_on_all(bytes(sent.begin() + 7, sent.begin() + static_cast<std::ptrdiff_t>(7 + size)));
+            }
+    }
+}
+
+// A set of copies that forward their bytes has one destination for each device.
+TEST_F(broadcasts_of_files, one_range_arrives_at_several_places_of_each_device) {
+    constexpr std::uint64_t size = 70'001, places = 3;
+    for (const bool with_access : {false, true}) {
+        if (with_access) enable_all();
+        for (const bool waits : {false, true})
+            for (const how &options : {how(), urgent, read_in_the_call}) {
+                SCOPED_TRACE(testing::Message() << options << (with_access ? " with access" : " without") << waits);
+                on_all_devices(places * size);
+                std::vector<ferry_copy_desc> copies;
+                for (std::uint64_t place = 0; place < places; ++place)
+                    for (std::size_t device = 0; device < stations.size(); ++device)
+                        if (place < 2 || device != 1) { // the devices have different numbers of destinations
+                            copies.push_back(read_to(device, 7, size));
+                            copies.back().destination.address += place * size;
+                        }
+                run(copies, waits, options);
+                for (std::size_t device = 0; device < stations.size(); ++device) {
+                    const bytes found = stations[device].read();
+                    for (std::uint64_t place = 0; place < places; ++place) {
+                        const auto begin = found.begin() + static_cast<std::ptrdiff_t>(place * size);
+                        const bool has_bytes = std::equal(begin, begin + size, sent.begin() + 7);
+                        EXPECT_EQ(has_bytes, place < 2 || device != 1) << device << " " << place;
+                    }
+                }
             }
     }
 }

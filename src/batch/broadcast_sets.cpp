@@ -43,18 +43,20 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 
 } // namespace
 
-bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input, bool has_files) noexcept {
+bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input, bool takes_memory,
+                                bool has_files) noexcept {
+    const std::uint64_t min_size = takes_memory ? min_broadcast : UINT64_MAX;
     const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source, std::uint64_t size,
                          ferry_file *file = nullptr) noexcept {
-        return members_.append({source, size, destination, index, -1, file});
+        return members_.append({source, size, destination, index, -1, 0, file});
     };
     for (std::uint64_t i = 0; i < input.count; ++i) {
         bool has_room = true;
         if (!input.copies) {
             const ferry_piece piece = input.pieces[i];
-            has_room = piece.size < min_broadcast || add(i, piece.destination, piece.source, piece.size);
+            has_room = piece.size < min_size || add(i, piece.destination, piece.source, piece.size);
         } else if (const ferry_copy_desc &copy = input.copies[i];
-                   copy.width >= min_broadcast && is_contiguous_copy(copy, instance.limits)) {
+                   copy.width >= min_size && is_contiguous_copy(copy, instance.limits)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width);
         } else if (has_files && is_read_of_file(copy)) {
             has_room = add(i, copy.destination.address, copy.source.address, copy.width, copy.source.file);
@@ -67,14 +69,16 @@ bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &inp
 error broadcast_sets::find(ferry_instance &instance, const batch_input &input, const checked_batch &batch,
                            bool of_pageable) noexcept {
     const copy_preferences &wanted = input.options.preferences;
+    const bool takes_memory = !wanted.is_source_read() && !wanted.is_urgent;
     if (instance.limits.device_count < 2 || !instance.lanes.may_serve() || wanted.forced != route_kind::none ||
-        wanted.is_source_read() || wanted.is_urgent || !may_contain_any(batch))
+        (!takes_memory && !batch.has_files) || !may_contain_any(batch))
         return {};
-    if (!find_large(instance, input, batch.has_files)) return clear(), ok;
+    if (!find_large(instance, input, takes_memory, batch.has_files)) return clear(), ok;
     const auto is_before = [](const broadcast_member &one, const broadcast_member &other) noexcept {
         if (one.file != other.file) return std::less<>()(one.file, other.file);
         if (one.source != other.source) return one.source < other.source;
         if (one.size != other.size) return one.size < other.size;
+        if (one.nth != other.nth) return one.nth < other.nth;
         return one.device != other.device ? one.device < other.device : one.index < other.index;
     };
     std::sort(members_.begin(), members_.end(), is_before);
@@ -99,17 +103,23 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, c
             const bool goes_elsewhere = to.kind == memory_kind::device && to.device != source.device;
             members_[i].device = goes_elsewhere && is_one ? to.device : -1;
         }
-        std::sort(members_.begin() + first, members_.begin() + end, is_before);
-        // Of several destinations on a device, the first is used.
-        const std::size_t begun = kept;
-        for (std::size_t i = first; i < end; ++i)
-            if (members_[i].device >= 0 && (kept == begun || members_[kept - 1].device != members_[i].device))
-                members_[kept++] = members_[i];
-        const bool leaves_device = kept != begun && of.file && members_[begun].device != batch.context_device;
-        if (kept - begun < 2 && !leaves_device)
-            kept = begun;
-        else if (!sets_.append({begun, kept - begun}))
-            return clear(), ok;
+        const auto sort_again = [&] { std::sort(members_.begin() + first, members_.begin() + end, is_before); };
+        sort_again();
+        for (std::size_t i = first + 1; i < end; ++i)
+            if (members_[i].device == members_[i - 1].device) members_[i].nth = members_[i - 1].nth + 1;
+        sort_again();
+        // Of several destinations on a device, the first is used. The others of a file are further sets, because no other
+        // copy of a file reaches them.
+        for (std::size_t i = first; i < end && (members_[i].nth == 0 || of.file);) {
+            const std::size_t begun = kept;
+            for (const unsigned nth = members_[i].nth; i < end && members_[i].nth == nth; ++i)
+                if (members_[i].device >= 0) members_[kept++] = members_[i];
+            const bool leaves_device = kept != begun && of.file && members_[begun].device != batch.context_device;
+            if (kept - begun < 2 && !leaves_device)
+                kept = begun;
+            else if (!sets_.append({begun, kept - begun}))
+                return clear(), ok;
+        }
     }
     const bool has_room = members_.resize(kept) && (sets_.size() == 0 || keep_rest(input));
     if (!has_room) clear();

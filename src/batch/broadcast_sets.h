@@ -16,6 +16,7 @@ struct broadcast_member {
     std::uint64_t source, size, destination;
     std::uint64_t index; // in the batch
     int device;          // of the destination
+    unsigned nth;        // among the destinations of this source on this device
     ferry_file *file;    // not null: `source` is an offset in it
 };
 
@@ -53,7 +54,7 @@ private:
     struct range {
         std::size_t first, count;
     };
-    bool find_large(ferry_instance &instance, const batch_input &input, bool has_files) noexcept;
+    bool find_large(ferry_instance &instance, const batch_input &input, bool takes_memory, bool has_files) noexcept;
     bool keep_rest(const batch_input &input) noexcept;
 
     growing<broadcast_member> members_; // of the sets, one after another
