@@ -154,8 +154,13 @@ bool is_refused_file(world &w, std::int32_t status, const ferry_error_info &erro
     if (status != FERRY_ERROR_ROUTE || error.index >= all.size() || !has_file(all[error.index])) return false;
     const drawn_copy &one = all[error.index];
     const buffer &memory = one.source.in->file() ? *one.destination.in : *one.source.in;
-    const bool is_elsewhere = !memory.traits().is_on_host && (memory.device != on.device || !is_primary(w, on));
-    const bool is_excluded = is_forced(options) || options.has(no_kernels);
+    const bool is_range = one.source.in->file() && !memory.is_array() && one.size.height * one.size.depth == 1 &&
+                          one.source.at.x + one.source.at.y + one.source.at.z == 0 &&
+                          one.destination.at.x + one.destination.at.y + one.destination.at.z == 0;
+    const bool is_reached = is_primary(w, on) && (memory.device == on.device || is_range);
+    const bool is_elsewhere = !memory.traits().is_on_host && !is_reached;
+    const bool is_excluded = is_forced(options) || options.has(no_wait) ||
+                             (options.has(no_kernels) && error.value == FERRY_OBSTACLE_FORBIDDEN); // of pieces
     const bool is_disabled = w.run.setting.staging == FERRY_STAGING_NONE || w.run.setting.kernels == FERRY_KERNELS_NONE;
     const bool lacks_waits = memory.traits().is_on_host && !raw().cuStreamBatchMemOp;
     if (!is_elsewhere && !is_excluded && !is_disabled && !lacks_waits)

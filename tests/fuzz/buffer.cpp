@@ -162,7 +162,8 @@ bool buffer::may_be_pinned() const {
 bool buffer::is_pageable_beside(const buffer &other, int context_device) const {
     if (!traits().is_pageable || kind == memory_kind::registered_in_part) return false;
     if (kind != memory_kind::host_pool_of_one_device || context_device != device) return true;
-    return !other.traits().is_on_host && other.kind != memory_kind::managed && other.device != device;
+    const bool is_on_device = !other.traits().is_on_host && !other.file() && other.kind != memory_kind::managed;
+    return is_on_device && other.device != device;
 }
 
 void buffer::register_part(dice &random) {
