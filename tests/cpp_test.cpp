@@ -546,6 +546,7 @@ TEST_F(cpp, owners_with_a_stream_end_in_its_order_and_wait_for_nothing) {
         auto pinned = pinned_memory<std::uint32_t>::create(gpu, 500).or_throw();
         registration registered = registration::create(gpu, lent).or_throw();
         pinned_pool pool = pinned_pool::create(gpu).or_throw();
+        auto managed = managed_memory<std::uint32_t>::create(gpu, 0, 100);
         gate held(order);
         texture.set_stream(order);
         chain.set_stream(order);
@@ -554,6 +555,8 @@ TEST_F(cpp, owners_with_a_stream_end_in_its_order_and_wait_for_nothing) {
         pinned.set_stream(order);
         registered.set_stream(order);
         pool.set_stream(order);
+        const std::uint32_t managed_count = managed ? 1 : 0; // not every device has managed memory
+        if (managed) managed->set_stream(order);
         {
             const auto moved = std::move(line); // takes the stream with it
             array assigned;
@@ -563,11 +566,12 @@ TEST_F(cpp, owners_with_a_stream_end_in_its_order_and_wait_for_nothing) {
             const auto gone_pinned = std::move(pinned);
             const auto gone_registered = std::move(registered);
             const auto gone_pool = std::move(pool);
+            const auto gone_managed = managed ? std::move(*managed) : managed_memory<std::uint32_t>();
         } // a destructor that waits would never return: the gate is closed
         EXPECT_FALSE(line || texture || chain || image || pinned || registered || pool);
         const ferry_deferred_info kept = view.deferred().or_throw();
         EXPECT_EQ(kept.arrays, 2u);
-        EXPECT_EQ(kept.allocations, 5u);
+        EXPECT_EQ(kept.allocations, 5u + managed_count);
     }
     EXPECT_OK(view.trim_deferred());
     EXPECT_EQ(view.deferred().or_throw().allocations, 0u);
@@ -622,6 +626,25 @@ TEST_F(cpp, managed_memory_is_usable_on_host_and_device) {
     ASSERT_OK(copy(gpu, memory, managed));
     EXPECT_TRUE(std::equal(managed.begin(), managed.end(), source.elements.begin()));
     expect_box_arrives(gpu, managed.view().shaped(9, 7), source);
+}
+
+TEST_F(cpp, managed_memory_ends_in_the_order_of_its_stream_and_waits_for_nothing) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner opened = open_or_fail(driver.options());
+    const stream order = stream::create(opened.get(), 0, stream_flag::non_blocking).or_throw();
+    auto first = managed_memory<int>::create(opened.get(), 0, 100),
+         second = managed_memory<int>::create(opened.get(), 0, 100);
+    if (!first || !second) GTEST_SKIP() << "no managed memory";
+    {
+        gate held(order);
+        first->set_stream(order);
+        first->reset();
+        EXPECT_OK(second->free_deferred(order));
+        EXPECT_FALSE(*first || *second);
+        EXPECT_EQ(driver.calls("cuMemFree"), 0);
+    }
+    EXPECT_OK(ferry_deferred_trim(opened.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr));
+    EXPECT_EQ(driver.calls("cuMemFree"), 2);
 }
 
 TEST_F(cpp, owners_of_mipmapped_arrays_and_managed_memory_destroy_once_too) {

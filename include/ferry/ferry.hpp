@@ -1609,12 +1609,15 @@ public:
     }
 };
 
-// ferry_managed_alloc: one address for the host and every device. The destructor waits for the running work of the
-// device. Copies treat managed memory as device memory.
+// ferry_managed_alloc: memory with one address for the host and every device, whose destructor waits for the running work
+// of the device, unless set_stream() has named a stream. Copies treat managed memory as device memory.
 template <class T>
-class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free> {
+class managed_memory : public detail::host_memory<T, FERRY_KIND_DEVICE, std::uint64_t, ferry_device_free,
+                                                  detail::no_data, ferry_device_free_deferred> {
 public:
     using managed_memory::host_memory::host_memory;
+    // ferry_device_free_deferred: leaves this empty on success and unchanged on failure.
+    status free_deferred(stream_view stream) noexcept { return this->destroy_with(ferry_device_free_deferred, stream); }
     static result<managed_memory> create(ferry_instance *instance, std::int32_t device, std::uint64_t count) noexcept {
         const auto made =
             detail::fetch(std::uint64_t{0}, ferry_managed_alloc, instance, device, detail::multiply(count, sizeof(T)));
