@@ -24,7 +24,7 @@
  *   Order      stream_memory, imported_memory and a pinned_block with a stream are freed in stream order, after all work
  *              enqueued on the stream before the free. So are other owners after set_stream(). The stream must outlive
  *              them. So must the pinned_pool of a block, the pool of stream_memory and the imported_pool of imported
- *              memory. The comment of each owner says what its destructor waits for.
+ *              memory. The first sentence about each owner says what its destructor waits for.
  *   Views      A view names memory and does not own it. The memory must outlive the view and every enqueued copy.
  *              Extents and origins count elements, rows and slices; row pitches count bytes; slice heights count rows.
  *              A view may be in error, for example a box past its edge. The call that receives the view refuses it and
@@ -1388,7 +1388,8 @@ inline ferry_options any_driver() noexcept {
     return options;
 }
 
-// An open ferry_instance. It must outlive everything made with it.
+// An open ferry_instance, whose destructor waits for its copies in flight and for its deferred frees, and may wait for all
+// running work of the devices (ferry_close). It must outlive everything made with it.
 class instance : public detail::owner<ferry_instance *, detail::close> {
 public:
     instance() noexcept = default;
@@ -1580,7 +1581,7 @@ public:
 
 } // namespace detail
 
-// ferry_device_alloc: a line of elements on a device. The destructor waits for the running work of the device, unless
+// ferry_device_alloc: a line of elements on a device, whose destructor waits for the running work of the device, unless
 // set_stream() has named a stream.
 template <class T> class device_memory : public detail::deferrable_memory<T> {
 public:
@@ -1592,7 +1593,7 @@ public:
     }
 };
 
-// ferry_device_alloc_pitched: an image, or a volume of `depth` consecutive images. The destructor waits for the running
+// ferry_device_alloc_pitched: an image, or a volume of `depth` consecutive images, whose destructor waits for the running
 // work of the device, unless set_stream() has named a stream.
 template <class T> class pitched_memory : public detail::deferrable_memory<T> {
 public:
@@ -1625,8 +1626,8 @@ public:
     }
 };
 
-// ferry_host_alloc: pinned host memory. The destructor waits for the running work of the devices, unless set_stream() has
-// named a stream.
+// ferry_host_alloc: pinned host memory, whose destructor waits for the running work of the devices, unless set_stream()
+// has named a stream.
 template <class T>
 class pinned_memory : public detail::host_memory<T, FERRY_KIND_HOST, void *, ferry_host_free, ferry_host_block,
                                                  ferry_host_free_deferred> {
@@ -1658,9 +1659,9 @@ public:
     const ferry_host_block &block() const noexcept { return this->data_.more; }
 };
 
-// ferry_host_register: pins existing host memory for the lifetime of this object. The destructor waits for the running
-// work of the devices, unless set_stream() has named a stream: then the memory must stay mapped until it is unregistered
-// (ferry_host_unregister_deferred). The program uses the range as before and must not move or free it.
+// ferry_host_register: existing host memory, pinned for the lifetime of this object, whose destructor waits for the
+// running work of the devices, unless set_stream() has named a stream. With a stream, the memory must stay mapped until it
+// is unregistered (ferry_host_unregister_deferred). The program uses the range as before and must not move or free it.
 class registration
     : public detail::owner<void *, ferry_host_unregister, detail::no_data, ferry_host_unregister_deferred> {
 public:
@@ -1713,7 +1714,7 @@ inline std::int32_t free_block(ferry_instance *, void *address, const pool_block
 
 } // namespace detail
 
-// ferry_pinned_pool_create: reusable blocks of pinned host memory. The destructor waits for the streams on which blocks
+// ferry_pinned_pool_create: reusable blocks of pinned host memory, whose destructor waits for the streams on which blocks
 // were freed and for the running work of the devices, unless set_stream() has named a stream. The pool must outlive its
 // blocks.
 class pinned_pool : public detail::owner<ferry_pinned_pool *, detail::destroy_pinned_pool, detail::no_data,
@@ -1740,7 +1741,8 @@ public:
     status trim(std::uint64_t keep = 0) const noexcept { return detail::call(ferry_pinned_pool_trim, handle_, keep); }
 };
 
-// A block of a pinned pool.
+// A block of a pinned pool, whose destructor waits for nothing. Without a stream, the next allocation may reuse the block
+// at once.
 template <class T>
 class pinned_block : public detail::host_memory<T, FERRY_KIND_HOST, void *, detail::free_block, detail::pool_block> {
 public:
@@ -1871,8 +1873,8 @@ private:
     }
 };
 
-// ferry_pool_create. The destructor waits for the streams on which memory of the pool was freed. Free all memory from the
-// pool first: the destructor cannot destroy a pool in use and leaks it.
+// ferry_pool_create: a pool whose destructor waits for the streams on which memory of the pool was freed. Free all memory
+// from the pool first: the destructor cannot destroy a pool in use and leaks it.
 class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_location>> {
 public:
     // To take ownership of a pool, pass {location, index} as `data`.
@@ -1913,7 +1915,7 @@ protected:
 
 } // namespace detail
 
-// A line of elements, allocated and freed in stream order: the destructor waits for nothing. Work on that stream may use
+// A line of elements, allocated and freed in stream order, whose destructor waits for nothing. Work on that stream may use
 // the memory, and so may work on other streams after an event. `kind` is FERRY_KIND_HOST for memory from pools in host
 // memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
@@ -1963,7 +1965,8 @@ inline ferry_array_desc array_desc(std::int32_t format, std::uint32_t channels, 
     return desc;
 }
 
-// ferry_array_create. The destructor waits for the running work of the device, unless set_stream() has named a stream.
+// ferry_array_create: an array whose destructor waits for the running work of the device, unless set_stream() has named a
+// stream.
 class array : public detail::owner<CUarray_st *, ferry_array_destroy, array_view, ferry_array_destroy_deferred> {
 public:
     using owner::owner;
@@ -1996,8 +1999,8 @@ public:
     status destroy_deferred(stream_view stream) noexcept { return destroy_with(ferry_array_destroy_deferred, stream); }
 };
 
-// ferry_mipmapped_array_create. The destructor waits for the running work of the device, unless set_stream() has named a
-// stream. `levels` 0: the maximum number of levels.
+// ferry_mipmapped_array_create: a mipmapped array whose destructor waits for the running work of the device, unless
+// set_stream() has named a stream. `levels` 0: the maximum number of levels.
 class mipmapped_array : public detail::owner<CUmipmappedArray_st *, ferry_mipmapped_array_destroy, std::int32_t,
                                              ferry_mipmapped_array_destroy_deferred> {
 public:
@@ -2068,8 +2071,8 @@ inline std::int32_t pop_context(ferry_instance *instance, bool, ferry_error_info
 
 } // namespace detail
 
-// ferry_stream_create. The destructor waits for nothing: enqueued work still completes. An empty stream converts to NULL,
-// the legacy default stream.
+// ferry_stream_create: a stream whose destructor waits for nothing. Enqueued work still completes. An empty stream
+// converts to NULL, the legacy default stream.
 class stream : public detail::owner<CUstream_st *, ferry_stream_destroy> {
 public:
     using owner::owner;
@@ -2131,7 +2134,7 @@ public:
 
 } // namespace detail
 
-// ferry_event_create.
+// ferry_event_create: an event whose destructor waits for nothing. Work that waits for the event continues.
 class event : public detail::event_owner<ferry_event_destroy> {
 public:
     using event_owner::event_owner;
@@ -2144,9 +2147,9 @@ public:
     }
 };
 
-// ferry_context_push: makes a context current on the thread for the lifetime of this object. Scopes must end on the
-// thread where they began, in reverse order. They cannot be assigned to: assignment would begin one scope before it
-// ended the other.
+// ferry_context_push: a scope in which a context is current on the thread, whose destructor waits for nothing. Scopes must
+// end on the thread where they began, in reverse order. They cannot be assigned to: assignment would begin one scope
+// before it ended the other.
 class context_scope : public detail::owner<bool, detail::pop_context> {
 public:
     using owner::owner;
@@ -2221,9 +2224,9 @@ inline std::int32_t close_import(ferry_instance *instance, std::uint64_t address
 
 } // namespace detail
 
-// ferry_ipc_import_memory: a line of elements in memory of another process. The destructor closes it in the order of
-// `stream` and waits for nothing (ferry_ipc_close_memory_deferred). Its length is the number of whole elements exported.
-// `kind` is as for stream_memory.
+// ferry_ipc_import_memory: a line of elements in memory of another process, whose destructor waits for nothing. The
+// destructor closes the import in the order of `stream` (ferry_ipc_close_memory_deferred). The line's length is the number
+// of whole elements exported. `kind` is as for stream_memory.
 template <class T, std::int32_t kind = FERRY_KIND_DEVICE>
 class imported_memory : public detail::stream_ordered<T, kind, detail::close_import> {
 public:
@@ -2242,8 +2245,8 @@ public:
     }
 };
 
-// ferry_ipc_import_pool. The destructor may wait for the device. The pool must outlive the memory imported through it. It
-// cannot allocate memory.
+// ferry_ipc_import_pool: a pool of another process, whose destructor may wait for the running work of the device. The pool
+// must outlive the memory imported through it. It cannot allocate memory.
 class imported_pool
     : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_location>> {
 public:
@@ -2264,7 +2267,8 @@ public:
     operator CUmemPoolHandle_st *() const && = delete; // the pool would be gone: keep the owner in a variable
 };
 
-// ferry_ipc_import_event: wait for, query and record it like any other event.
+// ferry_ipc_import_event: an event of another process, whose destructor waits for nothing. Wait for, query and record the
+// event like any other.
 class imported_event : public detail::event_owner<ferry_ipc_close_event> {
 public:
     using event_owner::event_owner;
@@ -2278,8 +2282,8 @@ public:
 // Memory and semaphores of graphics APIs. ferry_vulkan.hpp makes them of Vulkan's objects.
 // ---------------------------------------------------------------------------------------------------------------------
 
-// ferry_external_memory_import. The destructor waits for the running work of the device, unless set_stream() has named a
-// stream. On success a file descriptor in `desc` is closed.
+// ferry_external_memory_import: imported memory whose destructor waits for the running work of the device, unless
+// set_stream() has named a stream. On success a file descriptor in `desc` is closed.
 class external_memory : public detail::owner<CUextMemory_st *, ferry_external_memory_release, std::int32_t,
                                              ferry_external_memory_release_deferred> {
 public:
@@ -2337,8 +2341,8 @@ public:
     }
 };
 
-// ferry_external_semaphore_import. The destructor waits for nothing, so signals and waits must have completed, unless
-// set_stream() has named a stream.
+// ferry_external_semaphore_import: an imported semaphore whose destructor waits for nothing. Unless set_stream() has named
+// a stream, the signals and waits of the semaphore must have completed before.
 class external_semaphore : public detail::owner<CUextSemaphore_st *, ferry_external_semaphore_release, detail::no_data,
                                                 ferry_external_semaphore_release_deferred> {
 public:
@@ -2590,7 +2594,8 @@ inline std::int32_t release_ticket(ferry_instance *, ferry_ticket *ticket, ferry
 
 } // namespace detail
 
-// The progress of a copy. The destructor waits for nothing: a ticket may be released before the copy is complete.
+// The progress of a copy, in a ticket whose destructor waits for nothing. A ticket may be released before the copy is
+// complete.
 class ticket : public detail::owner<ferry_ticket *, detail::release_ticket> {
 public:
     using owner::owner;
@@ -2706,8 +2711,8 @@ enum class file_direct : std::int32_t {
     always = FERRY_FILE_DIRECT_ALWAYS,
 };
 
-// ferry_file_open: an open file, whose bytes are copied from and to memory and arrays. The destructor waits for the file
-// system. Copies that use the file continue.
+// ferry_file_open: an open file, whose destructor waits for the file system. The bytes of the file are copied from and to
+// memory and arrays. Copies that use the file continue.
 class file : public detail::owner<ferry_file *, detail::close_file> {
 public:
     using owner::owner;
@@ -3275,9 +3280,9 @@ inline std::int32_t destroy_prepared_deferred(ferry_instance *, ferry_prepared *
 
 } // namespace detail
 
-// ferry_prepared_create and ferry_prepared_create_pieces: a batch that is checked and planned once and can be launched
-// any number of times. The destructor waits for the running work of the device, unless set_stream() has named a stream.
-// The batch must outlive the graphs it was captured into.
+// ferry_prepared_create and ferry_prepared_create_pieces: a batch whose destructor waits for the running work of the
+// device, unless set_stream() has named a stream. The batch is checked and planned once and can be launched any number of
+// times. The batch must outlive the graphs it was captured into.
 class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t,
                                       detail::destroy_prepared_deferred> {
 public:
