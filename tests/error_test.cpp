@@ -121,6 +121,28 @@ TEST(error_text, addresses_are_hexadecimal_and_constants_have_their_names) {
     }
 }
 
+TEST(error_text, of_a_call_that_would_wait_says_why) {
+    const struct {
+        std::uint64_t obstacle;
+        const char *why;
+    } rows[] = {
+        {FERRY_OBSTACLE_WAITS, "every route would wait for work of a stream"},
+        {FERRY_OBSTACLE_NOT_PREPARED, "the first-use work is not done (see ferry_staging_prepare)"},
+        {FERRY_OBSTACLE_BUSY, "other copies use what the route needs (try again later)"},
+    };
+    for (const auto &row : rows) {
+        ferry_error_info error = new_error();
+        error.status = FERRY_ERROR_WOULD_BLOCK;
+        error.side = FERRY_SIDE_OPTIONS;
+        error.field = FERRY_FIELD_FLAGS;
+        error.numbers = FERRY_NUMBERS_OBSTACLE;
+        error.value = row.obstacle;
+        EXPECT_EQ(describe(error),
+                  std::string("options.flags: the call would wait, which FERRY_COPY_NO_WAIT forbids: ") + row.why +
+                      " (FERRY_ERROR_WOULD_BLOCK)");
+    }
+}
+
 TEST(error_text, of_a_smaller_struct_reads_only_what_it_has) {
     ferry_error_info error = new_error();
     error.status = FERRY_ERROR_PITCH;

@@ -571,9 +571,12 @@ TEST_F(pools, descriptions_that_cannot_be_made_are_refused_with_the_field_named)
         const std::int32_t returned = ferry_pool_create(basic.get(), &desc, &pool, &error);
         expect_refusal(returned, error, status, FERRY_SIDE_OPTIONS, field);
         EXPECT_EQ(pool, nullptr);
+        return describe(error);
     };
-    refuse(desc_of(3), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION);
-    refuse(desc_of(-1), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION);
+    EXPECT_EQ(refuse(desc_of(3), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION),
+              "options.location: 3, must be from 0 to 2 (FERRY_ERROR_INVALID_ARGUMENT)");
+    EXPECT_EQ(refuse(desc_of(-1), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_LOCATION),
+              "options.location: -1, must be from 0 to 2 (FERRY_ERROR_INVALID_ARGUMENT)");
     refuse(desc_of(FERRY_LOCATION_DEVICE, -1), FERRY_ERROR_DEVICE, FERRY_FIELD_INDEX);
     refuse(desc_of(FERRY_LOCATION_DEVICE, device_count()), FERRY_ERROR_DEVICE, FERRY_FIELD_INDEX);
     refuse(desc_of(FERRY_LOCATION_HOST, 1), FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_INDEX);

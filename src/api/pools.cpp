@@ -52,8 +52,8 @@ error check_location(const ferry_instance &instance, const pool_location &where)
     case FERRY_LOCATION_HOST_NUMA:
         return where.index >= 0 ? ok : refuse_index(FERRY_ERROR_INVALID_ARGUMENT, numbers::at_least, 0);
     default:
-        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_LOCATION, numbers::value, 0,
-                             where.location);
+        return refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_OPTIONS, FERRY_FIELD_LOCATION, numbers::up_to,
+                             FERRY_LOCATION_HOST_NUMA, where.location);
     }
 }
 

@@ -33,9 +33,9 @@ namespace ferry {
     OBSTACLE(not_cut, FERRY_OBSTACLE_NOT_CUT, "rows below 64 KiB, or addresses or pitches that differ modulo 16")      \
     OBSTACLE(small, FERRY_OBSTACLE_SMALL, "too small to benefit")                                                      \
     OBSTACLE(captured, FERRY_OBSTACLE_CAPTURED, "the copy becomes part of a graph")                                    \
-    OBSTACLE(waits, FERRY_OBSTACLE_WAITS, "for work of a stream")                                                      \
-    OBSTACLE(not_prepared, FERRY_OBSTACLE_NOT_PREPARED, "for first-use work (see ferry_staging_prepare)")              \
-    OBSTACLE(busy, FERRY_OBSTACLE_BUSY, "until other copies have completed (try again later)")                         \
+    OBSTACLE(waits, FERRY_OBSTACLE_WAITS, "every route would wait for work of a stream")                               \
+    OBSTACLE(not_prepared, FERRY_OBSTACLE_NOT_PREPARED, "the first-use work is not done (see ferry_staging_prepare)")  \
+    OBSTACLE(busy, FERRY_OBSTACLE_BUSY, "other copies use what the route needs (try again later)")                     \
     OBSTACLE(file, FERRY_OBSTACLE_FILE, "an end is a file")
 
 // The obstacles that only planning uses.

@@ -76,7 +76,7 @@ constexpr own_status own_statuses[] = {
     {"FERRY_ERROR_PAGEABLE", "pageable memory, which the device cannot access"},
     {"FERRY_ERROR_DATA_LOST", "the driver reports peer access, but the probe lost data"},
     {"FERRY_ERROR_NOT_READY", "the work had not ended when the time-out was over"},
-    {"FERRY_ERROR_WOULD_BLOCK", "with NO_WAIT, the call does not wait"},
+    {"FERRY_ERROR_WOULD_BLOCK", "the call would wait, which FERRY_COPY_NO_WAIT forbids"},
     {"FERRY_ERROR_FILE", "the system could not open, read or write the file, or the file has ended"},
 };
 constexpr int own_status_count = sizeof own_statuses / sizeof own_statuses[0];
