@@ -18,6 +18,8 @@ namespace {
 
 constexpr std::uint64_t KiB = 1 << 10, max_early = 256 * KiB;
 
+struct origin;
+
 class source_order : public counted_test {
 protected:
     void SetUp() override {
@@ -60,6 +62,7 @@ protected:
         const ferry_explanation told = explain(copy, options);
         return told.route == FERRY_ROUTE_BUFFERED || told.route == FERRY_ROUTE_DRIVER;
     }
+    void expect_read_after_writers(const origin &from, CUstream on, CUevent event);
 };
 
 TEST_F(source_order, a_short_source_behind_other_work_is_read_in_the_call_by_default) {
@@ -179,45 +182,63 @@ void write_by(ferry_instance *instance, writer by, const origin &from, std::byte
     }
 }
 
-TEST_F(source_order, a_source_that_an_unfinished_copy_writes_is_read_after_the_copy) {
+// Expects that a copy on the test's stream reads its source after a copy on the stream `on`, which writes the source.
+void source_order::expect_read_after_writers(const origin &from, CUstream on, CUevent event) {
     constexpr std::uint64_t size = 16 * KiB, offset = origin::size - size - 5;
-    const origin from;
     const device_memory target(size);
-    const test_stream other;
-    CUevent event = nullptr;
-    ASSERT_OK(raw().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
-    for (const writer by : writers)
-        for (const bool is_other : {false, true}) {
-            SCOPED_TRACE(testing::Message() << "writer " << static_cast<int>(by) << (is_other ? ", other stream" : ""));
-            bytes between(origin::size);
-            const bytes beside = random_bytes(size, 7);
-            const described read = copy_of(target, between.data() + offset, size);
-            kept_objects kept;
-            if (by == writer::prepared) {
-                ferry_copy_desc whole = {};
-                whole.source.address = from.device;
-                whole.destination.address = reinterpret_cast<std::uintptr_t>(between.data());
-                whole.width = origin::size;
-                ASSERT_OK(ferry_prepared_create(counted.get(), &whole, 1, nullptr, stream, &kept.prepared, nullptr));
-            }
-            {
-                const CUstream on = is_other ? static_cast<CUstream>(other) : stream;
-                gate held(on);
-                write_by(counted.get(), by, from, between.data(), on, kept);
-                if (is_other) {
-                    ASSERT_OK(raw().cuEventRecord(event, on));
-                    ASSERT_OK(raw().cuStreamWaitEvent(stream, event, 0));
-                }
-                EXPECT_EQ(explain(read).route, FERRY_ROUTE_STAGED);
-                EXPECT_TRUE(is_read_early(copy_of(target, beside.data(), size))) << "no copy writes this source";
-                ASSERT_OK(ferry_copy_async(counted.get(), read, nullptr, stream, nullptr, nullptr));
-            }
-            EXPECT_OK(raw().cuStreamSynchronize(stream));
-            EXPECT_OK(raw().cuStreamSynchronize(other));
-            const bytes arrived = read_back(target, size);
-            EXPECT_EQ(std::memcmp(arrived.data(), from.data.data() + offset, size), 0);
+    for (const writer by : writers) {
+        SCOPED_TRACE(testing::Message() << "writer " << static_cast<int>(by));
+        bytes between(origin::size);
+        const bytes beside = random_bytes(size, 7);
+        const described read = copy_of(target, between.data() + offset, size);
+        kept_objects kept;
+        if (by == writer::prepared) {
+            ferry_copy_desc whole = {};
+            whole.source.address = from.device;
+            whole.destination.address = reinterpret_cast<std::uintptr_t>(between.data());
+            whole.width = origin::size;
+            ASSERT_OK(ferry_prepared_create(counted.get(), &whole, 1, nullptr, on, &kept.prepared, nullptr));
         }
-    EXPECT_OK(raw().cuEventDestroy(event));
+        {
+            gate held(on);
+            write_by(counted.get(), by, from, between.data(), on, kept);
+            if (on != stream) {
+                ASSERT_OK(raw().cuEventRecord(event, on));
+                ASSERT_OK(raw().cuStreamWaitEvent(stream, event, 0));
+            }
+            EXPECT_EQ(explain(read).route, FERRY_ROUTE_STAGED);
+            EXPECT_TRUE(is_read_early(copy_of(target, beside.data(), size))) << "no copy writes this source";
+            ASSERT_OK(ferry_copy_async(counted.get(), read, nullptr, stream, nullptr, nullptr));
+        }
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_OK(raw().cuStreamSynchronize(on));
+        const bytes arrived = read_back(target, size);
+        EXPECT_EQ(std::memcmp(arrived.data(), from.data.data() + offset, size), 0);
+    }
+}
+
+TEST_F(source_order, a_source_that_an_unfinished_copy_writes_is_read_after_the_copy) {
+    const origin from;
+    expect_read_after_writers(from, stream, nullptr);
+}
+
+TEST_F(source_order, a_source_that_a_copy_on_another_stream_writes_is_read_after_the_copy) {
+    const origin from;
+    const test_stream other;
+    const test_event event(CU_EVENT_DISABLE_TIMING);
+    expect_read_after_writers(from, other, event);
+}
+
+TEST_F(source_order, a_source_that_a_copy_on_another_device_writes_is_read_after_the_copy) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 1, nullptr));
+    const other_device device;
+    const made_current scope(device);
+    const origin from;
+    const test_stream other;
+    const test_event event(CU_EVENT_DISABLE_TIMING);
+    const made_current back(context);
+    expect_read_after_writers(from, other, event);
 }
 
 TEST_F(source_order, a_source_that_is_registered_in_part_is_read_in_stream_order) {
