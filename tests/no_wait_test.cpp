@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <deque>
 #include <functional>
 #include <future>
 #include <optional>
@@ -13,6 +14,7 @@
 #include "support/how.h"
 #include "support/piece_batch.h"
 #include "support/raw_objects.h"
+#include "support/station.h"
 #include "support/test_place.h"
 
 namespace ferry::test {
@@ -358,16 +360,21 @@ TEST_F(no_wait_batches, a_batch_with_one_copy_that_would_wait_does_nothing) {
     expect_copied(false);
 }
 
-TEST_F(no_wait_batches, a_batch_whose_sources_must_be_read_in_the_call_does_nothing_behind_other_work) {
-    for (int i = 0; i < 8; ++i) // more than the blocks hold
-        pageable.add(memory->there + (2 * static_cast<std::uint64_t>(i % count) + 1) * size, at(memory->host.data()),
-                     size);
-    gate held(stream);
-    const std::int32_t status = quickly(
-        &held, [&] { return pageable.copy_async(counted.get(), stream, no_wait | written_in_the_call, &error); });
-    held.open();
-    EXPECT_OK(status) << "the flag concerns destinations in host memory";
+TEST_F(no_wait_batches, a_batch_that_must_be_written_in_the_call_does_nothing_if_a_destination_is_pageable) {
+    const how options = no_wait | written_in_the_call;
+    bytes back(count * size);
+    piece_batch down;
+    for (std::uint64_t i = 0; i < count; ++i)
+        down.add(at(back.data()) + i * size, memory->there + 2 * i * size, size);
+    const auto enqueue = [&](const piece_batch &pieces) {
+        gate held(stream);
+        return quickly(&held, [&] { return pieces.copy_async(counted.get(), stream, options, &error); });
+    };
+    EXPECT_OK(enqueue(pageable)) << "the flag does not apply to device memory: " << describe(error);
     expect_copied(true);
+    expect_refusal_for(enqueue(down), FERRY_OBSTACLE_WAITS);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_TRUE(back == bytes(count * size));
 }
 
 // Each copy would be accepted alone, but together they need more slots or blocks than there are.
@@ -472,6 +479,219 @@ TEST_F(no_wait_calls, copies_between_devices_do_not_wait_and_a_relay_needs_its_s
     EXPECT_OK(enqueue(no_wait | by_relay)) << describe(error);
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(read_back(there, size) == data);
+}
+
+// ---- Relays and several links
+
+constexpr std::size_t lanes_at_once = 4; // on each device
+
+class no_wait_relays : public no_wait_calls {
+protected:
+    static constexpr std::uint64_t size = 3 * MiB;
+
+    void SetUp() override {
+        no_wait_calls::SetUp();
+        if (IsSkipped()) return;
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        other.emplace();
+        for (std::size_t i = 0; i <= lanes_at_once; ++i) {
+            near.emplace_back(context, size).write(picture(i));
+            far.emplace_back(*other, size).write(bytes(size));
+        }
+    }
+    void TearDown() override {
+        near.clear();
+        far.clear();
+        other.reset();
+        no_wait_calls::TearDown();
+    }
+    static bytes picture(std::size_t i) { return random_bytes(size, i + 1); }
+    std::int32_t relay(std::size_t i, const how &options) {
+        const ferry_copy_desc copy = line(far[i].address(), near[i].address(), size);
+        return ferry_copy_async(counted.get(), &copy, options, near[i].stream(), nullptr, &error);
+    }
+    std::int32_t relay_quickly(std::size_t i, gate *held) {
+        return quickly(held, [&] { return relay(i, no_wait | by_relay); });
+    }
+
+    std::optional<other_device> other;
+    std::deque<station> near, far;
+};
+
+TEST_F(no_wait_relays, a_relay_on_a_blocked_stream_is_enqueued_in_stream_order) {
+    ASSERT_OK(relay(0, by_relay)); // creates the lanes
+    near[0].wait();
+    {
+        gate held(near[0].stream());
+        near[0].fill(0x77, near[0].stream());
+        EXPECT_OK(relay_quickly(0, &held)) << describe(error);
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(near[0].stream()));
+        near[0].fill(0x11, near[0].stream());
+    }
+    near[0].wait();
+    EXPECT_TRUE(far[0].read() == bytes(size, std::byte{0x77}));
+}
+
+TEST_F(no_wait_relays, a_relay_is_refused_while_its_lanes_are_not_created_or_all_in_use) {
+    const auto hold_all = [&](gate &held) {
+        for (std::size_t i = 1; i < near.size(); ++i)
+            held.hold(near[i].stream());
+    };
+    const auto wait_for_all = [&] {
+        for (std::size_t i = 0; i < near.size(); ++i) {
+            near[i].wait();
+            EXPECT_TRUE(far[i].read() == (i < lanes_at_once ? picture(i) : bytes(size))) << i;
+            if (i < lanes_at_once) far[i].write(bytes(size));
+        }
+    };
+    {
+        gate held(near[0].stream());
+        hold_all(held);
+        for (std::size_t i = 0; i < lanes_at_once; ++i) {
+            expect_refusal_for(relay_quickly(i, &held), FERRY_OBSTACLE_NOT_PREPARED);
+            ASSERT_OK(relay(i, by_relay)) << describe(error);
+        }
+    }
+    wait_for_all();
+    {
+        gate held(near[0].stream());
+        hold_all(held);
+        for (std::size_t i = 0; i < lanes_at_once; ++i)
+            EXPECT_OK(relay_quickly(i, &held)) << i << ": " << describe(error);
+        expect_refusal_for(relay_quickly(lanes_at_once, &held), FERRY_OBSTACLE_BUSY);
+    }
+    wait_for_all();
+    EXPECT_OK(relay_quickly(lanes_at_once, nullptr)) << describe(error);
+    near.back().wait();
+    EXPECT_TRUE(far.back().read() == picture(lanes_at_once));
+}
+
+// A copy over several links needs only its own device. Helpers without a lane are left out.
+class no_wait_links : public no_wait_calls {
+protected:
+    static constexpr std::uint64_t size = 6 * MiB, large = 33 * MiB;
+
+    void SetUp() override {
+        no_wait_calls::SetUp();
+        if (IsSkipped()) return;
+        if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+        prepare();
+        const std::int32_t helper = 1;
+        ferry_multilink_options options = {};
+        options.struct_size = sizeof options;
+        options.helpers = &helper;
+        options.helper_count = 1;
+        const std::int32_t status = ferry_multilink_set(counted.get(), 0, &options, nullptr);
+        if (is_without_access(status)) GTEST_SKIP() << "no peer access with atomics";
+        ASSERT_OK(status);
+        has_helper = true;
+    }
+    void TearDown() override {
+        if (has_helper) {
+            EXPECT_OK(ferry_peer_disable(counted.get(), 1, 0, nullptr));
+        }
+        no_wait_calls::TearDown();
+    }
+    // Copies from the device to host memory. Returns the number of kernels, or the status of a failure.
+    int kernels_of_copy(const station &from, std::uint64_t to, std::uint64_t bytes, gate *held,
+                        const how &options = no_wait | over_links) {
+        const ferry_copy_desc copy = line(to, from.address(), bytes);
+        const std::int32_t status = quickly(
+            held, [&] { return ferry_copy_async(counted.get(), &copy, options, from.stream(), nullptr, &error); });
+        EXPECT_OK(status) << describe(error);
+        return status ? status : driver.calls("cuLaunchKernel");
+    }
+    // Makes lanes on the helper, as copies without the flag do.
+    void make_lanes(const std::deque<station> &devices, std::uint64_t to) {
+        gate held(devices[0].stream());
+        for (std::size_t i = 1; i < devices.size(); ++i)
+            held.hold(devices[i].stream());
+        for (const station &one : devices) {
+            const ferry_copy_desc copy = line(to, one.address(), size);
+            ASSERT_OK(ferry_copy_async(counted.get(), &copy, over_links, one.stream(), nullptr, nullptr));
+        }
+    }
+
+    bool has_helper = false;
+};
+
+TEST_F(no_wait_links, a_copy_over_several_links_is_enqueued_on_a_blocked_stream) {
+    const pinned_memory host(size);
+    std::deque<station> devices;
+    devices.emplace_back(context, size).write(bytes(size));
+    const station &device = devices[0];
+    EXPECT_EQ(kernels_of_copy(device, at(host.data()), size, nullptr), 1) << "the helper has no lane";
+    device.wait();
+    make_lanes(devices, at(host.data()));
+    device.wait();
+    {
+        gate held(device.stream());
+        device.fill(0x77, device.stream());
+        EXPECT_EQ(kernels_of_copy(device, at(host.data()), size, &held), 2);
+        EXPECT_RESULT(CUDA_ERROR_NOT_READY, raw().cuStreamQuery(device.stream()));
+        device.fill(0x11, device.stream());
+    }
+    device.wait();
+    EXPECT_TRUE(host.copy() == bytes(size, std::byte{0x77}));
+}
+
+TEST_F(no_wait_links, a_copy_does_without_helpers_while_all_lanes_are_in_use) {
+    const pinned_memory host(size);
+    std::deque<station> devices;
+    for (std::size_t i = 0; i <= lanes_at_once; ++i)
+        devices.emplace_back(context, size).write(bytes(size));
+    make_lanes(devices, at(host.data()));
+    for (const station &one : devices)
+        one.wait();
+    {
+        gate held(devices[0].stream());
+        for (std::size_t i = 1; i < devices.size(); ++i)
+            held.hold(devices[i].stream());
+        for (std::size_t i = 0; i < devices.size(); ++i)
+            EXPECT_EQ(kernels_of_copy(devices[i], at(host.data()), size, &held), i < lanes_at_once ? 2 : 1) << i;
+    }
+    for (const station &one : devices)
+        one.wait();
+}
+
+// There are counters for 32 copies. The driver makes further copies.
+TEST_F(no_wait_links, the_driver_copies_while_all_counters_are_in_use) {
+    constexpr int most = 40;
+    const pinned_memory host(size);
+    const station device(context, size);
+    device.write(bytes(size));
+    int by_kernels = 0;
+    {
+        gate held(device.stream());
+        for (int i = 0; i < most; ++i)
+            by_kernels += kernels_of_copy(device, at(host.data()), size, &held);
+    }
+    device.wait();
+    EXPECT_EQ(by_kernels, 32);
+}
+
+TEST_F(no_wait_links, pageable_memory_is_staged_over_several_links_on_a_blocked_stream) {
+    bytes host(large);
+    const station device(context, large);
+    device.write(bytes(large));
+    const how options = over_links | by_staging;
+    const auto copy_behind_work = [&](const auto &enqueue) {
+        gate held(device.stream());
+        device.fill(0x77, device.stream());
+        enqueue(held);
+        held.open();
+        EXPECT_TRUE(host == bytes(large, std::byte{0x77}));
+        std::fill(host.begin(), host.end(), std::byte{0});
+    };
+    const auto count_kernels = [&](gate &held) {
+        return kernels_of_copy(device, at(host.data()), large, &held, no_wait | options);
+    };
+    copy_behind_work([&](gate &held) { EXPECT_EQ(count_kernels(held), 1) << "the helper has no lane"; });
+    copy_behind_work([&](gate &) {
+        const ferry_copy_desc copy = line(at(host.data()), device.address(), large);
+        ASSERT_OK(ferry_copy_async(counted.get(), &copy, options, device.stream(), nullptr, nullptr));
+    });
+    copy_behind_work([&](gate &held) { EXPECT_EQ(count_kernels(held), 2); });
 }
 
 // ---- Explanations and tickets
