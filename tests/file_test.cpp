@@ -1921,16 +1921,6 @@ TEST_F(files, large_writes_reserve_their_space_and_leave_the_size) {
     EXPECT_LT(allocated(), size);
 }
 
-// The number of descriptors of a file that this process has.
-std::size_t descriptors_of(const temporary_file &file) {
-    const auto is_of_file = [&](const auto &one) {
-        std::error_code ignored;
-        return std::filesystem::equivalent(one.path(), file.path(), ignored);
-    };
-    return static_cast<std::size_t>(
-        std::count_if(std::filesystem::directory_iterator("/proc/self/fd"), {}, is_of_file));
-}
-
 // Rows that are read by many system calls.
 struct read_rows {
     static constexpr std::size_t width = 1000, pitch = 5000, rows = 400;
@@ -1959,12 +1949,12 @@ struct read_rows {
 TEST_F(files, short_reads_use_more_descriptors_until_the_file_is_closed) {
     read_rows one(31);
     one.opened = open_as(one.file, FERRY_FILE_DIRECT_AUTO);
-    EXPECT_EQ(descriptors_of(one.file), 1u);
+    EXPECT_EQ(one.file.count_descriptors(), 1u);
     one.copy(basic.get(), stream);
-    EXPECT_GT(descriptors_of(one.file), 1u);
-    EXPECT_LE(descriptors_of(one.file), 17u);
+    EXPECT_GT(one.file.count_descriptors(), 1u);
+    EXPECT_LE(one.file.count_descriptors(), 17u);
     one.opened.reset();
-    EXPECT_EQ(descriptors_of(one.file), 0u);
+    EXPECT_EQ(one.file.count_descriptors(), 0u);
 }
 
 TEST_F(files, short_reads_share_a_descriptor_if_no_more_can_be_opened) {
@@ -1980,7 +1970,7 @@ TEST_F(files, short_reads_share_a_descriptor_if_no_more_can_be_opened) {
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &full), 0);
     one.copy(basic.get(), stream);
     EXPECT_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
-    EXPECT_EQ(descriptors_of(one.file), 1u);
+    EXPECT_EQ(one.file.count_descriptors(), 1u);
     ferry_file *refused = nullptr;
     ASSERT_EQ(setrlimit(RLIMIT_NOFILE, &full), 0);
     ferry_error_info error = new_error();
@@ -1999,7 +1989,7 @@ TEST_F(files, many_files_leave_the_process_most_descriptors) {
         all.back()->copy(basic.get(), stream);
     }
     for (const auto &one : all)
-        descriptors += descriptors_of(one->file);
+        descriptors += one->file.count_descriptors();
     EXPECT_GT(descriptors, 100u);
     EXPECT_LE(descriptors, 164u);
 }

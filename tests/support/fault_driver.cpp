@@ -25,6 +25,7 @@ entry_state entries[driver_symbol_count];
 resolver inner_entry_points;
 std::atomic<bool> is_paused = false;
 std::atomic<int> injected_count = 0;
+std::atomic<int> look_up_count = 0;
 thread_local std::uintptr_t deepest_frame = 0;
 
 void note_frame(const void *frame) {
@@ -194,6 +195,7 @@ template <class Action> void for_each_row(const char *name, Action action) {
 }
 
 void *get_wrapped(void *, const char *name, int version) {
+    ++look_up_count;
     for (int row = 0; row < driver_symbol_count; ++row) {
         if (std::strcmp(driver_symbols[row].name, name) != 0 || driver_symbols[row].version != version) continue;
         return entries[row].hidden || !entries[row].real ? nullptr : thunks[row];
@@ -260,6 +262,8 @@ int fault_driver::calls(const char *entry) const {
     return sum;
 }
 
+int fault_driver::look_ups() const { return look_up_count; }
+
 const void *fault_driver::deepest_call() { return reinterpret_cast<const void *>(deepest_frame); }
 
 int fault_driver::calls_beginning(const char *prefix) const {
@@ -272,7 +276,7 @@ int fault_driver::calls_beginning(const char *prefix) const {
 void fault_driver::reset_counts() {
     for (entry_state &entry : entries)
         entry.calls = 0;
-    injected_count = 0;
+    injected_count = look_up_count = 0;
 }
 
 } // namespace ferry::test

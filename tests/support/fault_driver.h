@@ -45,6 +45,8 @@ public:
     int calls(const char *entry) const;
     // The number of calls of all entry points whose names begin with `prefix`.
     int calls_beginning(const char *prefix) const;
+    // The number of entry points that were looked up, found or not.
+    int look_ups() const;
     void reset_counts();
 
     // The lowest stack address at which the calling thread has entered the driver; null if it has not.

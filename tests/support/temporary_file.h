@@ -1,11 +1,13 @@
 // Files that end with a test.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <random>
 #include <string>
+#include <system_error>
 
 #include "support/driver_under_test.h"
 
@@ -38,6 +40,15 @@ public:
         return all;
     }
     void resize(std::uint64_t size) const { std::filesystem::resize_file(path_, size); }
+    // The number of descriptors of the file that this process has. Needs Linux.
+    std::size_t count_descriptors() const {
+        const auto is_of_file = [&](const auto &one) {
+            std::error_code ignored; // another thread may have closed it
+            return std::filesystem::equivalent(one.path(), path_, ignored);
+        };
+        return static_cast<std::size_t>(
+            std::count_if(std::filesystem::directory_iterator("/proc/self/fd"), {}, is_of_file));
+    }
     // In UTF-8.
     std::string path() const {
         const std::u8string text = path_.u8string();
