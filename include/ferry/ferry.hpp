@@ -1742,7 +1742,7 @@ public:
 };
 
 // A block of a pinned pool, whose destructor waits for nothing. Without a stream, the next allocation may reuse the block
-// at once.
+// immediately.
 template <class T>
 class pinned_block : public detail::host_memory<T, FERRY_KIND_HOST, void *, detail::free_block, detail::pool_block> {
 public:

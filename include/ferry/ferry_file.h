@@ -27,7 +27,7 @@ extern "C" {
  * read, end the copy with FERRY_ERROR_FILE. The stream goes on: kernels behind an asynchronous copy may see bytes that
  * were not read. Asynchronous copies therefore require a ticket (else FERRY_ERROR_INVALID_ARGUMENT, FERRY_FIELD_TICKET).
  * The ticket has the status, the offset, the system's error number and, in a batch, the index of the copy or piece. If a
- * range is read for several devices, the index is that of one of its copies. ferry_ticket_write_status reports the status
+ * range is read for several devices, the index names one of its copies. ferry_ticket_write_status reports the status
  * to later work on the stream. If the ticket of such a copy is released first, the log and
  * ferry_staging_info.failed_files report the failure. A copy that fails may have written a part of its
  * destination, and bytes_done then counts all bytes that a thread has finished with.
