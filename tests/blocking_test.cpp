@@ -983,6 +983,17 @@ const row rows[] = {
          at.at_end([made] { EXPECT_OK(ferry_pinned_pool_destroy(*made, nullptr)); });
          return [&at, made] { return ferry_pinned_pool_create(at.ferry, nullptr, made.get(), nullptr); };
      }},
+    {"ferry_pool_destroy_deferred",
+     [](scene &at) -> call {
+         if (!at.has_pools()) return {};
+         CUmemoryPool const pool = at.make_driver_pool(0);
+         std::uint64_t memory = 0;
+         EXPECT_OK(ferry_pool_alloc_async(at.ferry, pool, size, at.stream, &memory, nullptr));
+         return [&at, pool, memory] {
+             EXPECT_OK(ferry_device_free_async(at.ferry, memory, at.blocked, nullptr));
+             return ferry_pool_destroy_deferred(at.ferry, pool, at.blocked, nullptr);
+         };
+     }},
     {"ferry_pinned_pool_destroy_deferred",
      [](scene &at) -> call {
          ferry_pinned_pool *const pool = at.make_pool();
@@ -1140,6 +1151,14 @@ const row rows[] = {
          return [&at, made, &shared = other().shared] {
              return ferry_ipc_import_event(at.ferry, &shared.event, made.get(), nullptr);
          };
+     }},
+    // This row comes before the next row, whose imports stay open, because only the last close is deferred.
+    {"ferry_ipc_close_pool_deferred",
+     [](scene &at) -> call {
+         if (!has_second_process || !other().shared.has_pool) return {};
+         CUmemoryPool made = nullptr;
+         EXPECT_OK(ferry_ipc_import_pool(at.ferry, &other().shared.pool, other().descriptor, &made, nullptr));
+         return [&at, made] { return ferry_ipc_close_pool_deferred(at.ferry, made, at.stream, nullptr); };
      }},
     {"ferry_ipc_import_pool",
      [](scene &at) -> call {

@@ -1300,6 +1300,26 @@ TEST_F(cpp_pools, stream_ordered_memory_is_freed_on_the_stream_set_last) {
     }
 }
 
+TEST_F(cpp_pools, a_pool_with_a_stream_ends_behind_the_frees_of_its_memory) {
+    instance view(gpu);
+    {
+        pool first = pool::create(gpu, {}).or_throw(), second = pool::create(gpu, {}).or_throw();
+        auto memory = stream_memory<int>::create(first, 1000, own).or_throw();
+        first.set_stream(own);
+        const gate held(own);
+        memory.reset();
+        const auto moved = std::move(first);
+        EXPECT_OK(second.destroy_deferred(own));
+        EXPECT_FALSE(first || second);
+        EXPECT_EQ(view.deferred().or_throw().allocations, 1u);
+    } // a destructor that waits would never return: the gate is closed
+    EXPECT_EQ(view.deferred().or_throw().allocations, 2u);
+    EXPECT_OK(own.synchronize());
+    EXPECT_OK(view.trim_deferred());
+    EXPECT_EQ(view.deferred().or_throw().allocations, 0u);
+    EXPECT_EQ(view.release(), gpu);
+}
+
 TEST_F(cpp_pools, pools_can_be_queried_and_set_up) {
     ferry_pool_desc desc = {};
     desc.max_size = 1 << 26;
@@ -1453,6 +1473,12 @@ FERRY_SECOND_PROCESS(doubles_what_it_is_given) {
     close_descriptor(descriptor);
     EXPECT_EQ(pool.location(), FERRY_LOCATION_DEVICE);
     EXPECT_EQ(pool.info()->is_imported, 1);
+    imported_pool again = imported_pool::open(gpu, given.pool, -1).or_throw();
+    again.set_stream(own);
+    again.reset();
+    EXPECT_FALSE(again);
+    imported_pool once_more = imported_pool::open(gpu, given.pool, -1).or_throw();
+    EXPECT_OK(once_more.close_deferred(own));
     auto destination = imported_memory<std::uint32_t>::open(gpu, given.pool_memory, own).or_throw();
 
     std::vector<std::uint32_t> numbers(source.view().width());

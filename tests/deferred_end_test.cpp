@@ -444,7 +444,8 @@ TEST_F(deferred_ends, the_child_of_a_fork_is_refused) {
         const bool is_refused =
             unregister(host.data) == refused && ferry_prepared_destroy_deferred(prepared, stream, nullptr) == refused &&
             ferry_pinned_pool_destroy_deferred(pool, stream, nullptr) == refused &&
-            ferry_ipc_close_memory_deferred(counted.get(), number(&from), stream, nullptr) == refused;
+            ferry_ipc_close_memory_deferred(counted.get(), number(&from), stream, nullptr) == refused &&
+            ferry_ipc_close_pool_deferred(counted.get(), reinterpret_cast<CUmemoryPool>(8), stream, nullptr) == refused;
         return is_refused ? 17 : 1;
     });
     EXPECT_EQ(17, status);

@@ -370,10 +370,12 @@ TEST_F(ipc, nulls_are_refused_and_closing_nothing_succeeds) {
     EXPECT_EQ(ferry_ipc_close_memory(nullptr, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_memory_deferred(nullptr, 0, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_pool(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_EQ(ferry_ipc_close_pool_deferred(nullptr, nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_event(nullptr, nullptr, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_OK(ferry_ipc_close_memory(basic.get(), 0, nullptr, nullptr));
     EXPECT_OK(ferry_ipc_close_memory_deferred(basic.get(), 0, nullptr, nullptr));
     EXPECT_OK(ferry_ipc_close_pool(basic.get(), nullptr, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool_deferred(basic.get(), nullptr, nullptr, nullptr));
     EXPECT_OK(ferry_ipc_close_event(basic.get(), nullptr, nullptr));
     ferry_memory memory(basic.get(), small);
     ferry_event event_here(basic.get());
@@ -381,6 +383,8 @@ TEST_F(ipc, nulls_are_refused_and_closing_nothing_succeeds) {
     EXPECT_EQ(ferry_ipc_close_memory_deferred(basic.get(), memory, nullptr, nullptr), FERRY_ERROR_ADDRESS);
     EXPECT_EQ(ferry_ipc_close_event(basic.get(), event_here, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
     EXPECT_EQ(ferry_ipc_close_pool(basic.get(), reinterpret_cast<CUmemPoolHandle_st *>(8), nullptr), FERRY_ERROR_POOL);
+    EXPECT_EQ(ferry_ipc_close_pool_deferred(basic.get(), reinterpret_cast<CUmemPoolHandle_st *>(8), nullptr, nullptr),
+              FERRY_ERROR_POOL);
 }
 
 // ---- What can be shared
@@ -509,7 +513,8 @@ TEST_F(ipc, own_pools_are_imported_as_themselves_and_counted) {
     EXPECT_EQ(ferry_ipc_close_pool(basic.get(), imported, nullptr), FERRY_ERROR_POOL);
     EXPECT_OK(ferry_ipc_import_pool(full.get(), &handle, pool->descriptor, &imported, nullptr));
     EXPECT_NE(imported, pool->pool) << "another instance imports through the driver";
-    EXPECT_OK(ferry_ipc_close_pool(full.get(), imported, nullptr));
+    EXPECT_OK(ferry_ipc_close_pool_deferred(full.get(), imported, nullptr, nullptr));
+    EXPECT_EQ(ferry_ipc_close_pool_deferred(full.get(), imported, nullptr, nullptr), FERRY_ERROR_POOL);
     fill(address, 1, small);
     EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
     pool.reset();
@@ -998,6 +1003,102 @@ TEST_F(ipc_between_processes, memory_of_a_pool_is_imported_through_its_pool_and_
     EXPECT_OK(ferry_device_free(basic.get(), before, nullptr));
 }
 
+FERRY_SECOND_PROCESS(closes_pools_behind_a_stream) {
+    fault_driver driver(raw_entry_points());
+    instance_owner ferry = open_or_fail(driver.options());
+    const auto handle = channel.receive<ferry_ipc_handle>();
+    const int descriptor = channel.receive_descriptor();
+    const auto of_memory = channel.receive<ferry_ipc_handle>();
+    const test_stream stream;
+    const auto import_pool = [&] {
+        CUmemPoolHandle_st *made = nullptr;
+        EXPECT_OK(ferry_ipc_import_pool(ferry.get(), &handle, descriptor, &made, nullptr));
+        return made;
+    };
+    const auto close_pool = [&](CUmemPoolHandle_st *pool) {
+        return ferry_ipc_close_pool_deferred(ferry.get(), pool, stream, nullptr);
+    };
+    const auto trim = [&] { return ferry_deferred_trim(ferry.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr); };
+    const auto count_kept = [&] {
+        ferry_deferred_info info = {};
+        info.struct_size = sizeof info;
+        EXPECT_OK(ferry_deferred_get_info(ferry.get(), FERRY_DEVICE_UNKNOWN, &info, nullptr));
+        return info.allocations;
+    };
+    CUmemPoolHandle_st *const pool = import_pool();
+    EXPECT_EQ(import_pool(), pool);
+    EXPECT_OK(close_pool(pool));
+    EXPECT_EQ(count_kept(), 0u) << "imported twice, closed once";
+    std::uint64_t address = import_memory(ferry.get(), of_memory);
+    EXPECT_EQ(close_pool(pool), FERRY_ERROR_IN_USE);
+    {
+        gate held(stream);
+        EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr));
+        EXPECT_OK(close_pool(pool)); // a call that waits would never return: the gate is closed
+        EXPECT_EQ(close_pool(pool), FERRY_ERROR_POOL);
+        EXPECT_EQ(ferry_ipc_close_pool(ferry.get(), pool, nullptr), FERRY_ERROR_POOL);
+        EXPECT_EQ(ferry_ipc_import_memory(ferry.get(), &of_memory, &address, nullptr), FERRY_ERROR_POOL);
+        std::int32_t access = 0;
+        EXPECT_EQ(ferry_pool_get_access(ferry.get(), pool, 0, &access, nullptr), FERRY_ERROR_INVALID_ARGUMENT);
+        EXPECT_OK(trim());
+        EXPECT_EQ(count_kept(), 1u);
+        EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 0);
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(trim());
+    EXPECT_EQ(count_kept(), 0u);
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+
+    CUmemPoolHandle_st *again = import_pool();
+    EXPECT_OK(close_pool(again));
+    driver.reset_counts();
+    EXPECT_EQ(import_pool(), again) << "an import takes the pool back";
+    EXPECT_EQ(driver.calls("cuMemPoolImportFromShareableHandle"), 0);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_OK(trim());
+    EXPECT_EQ(count_kept(), 0u);
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 0);
+    address = import_memory(ferry.get(), of_memory);
+    EXPECT_TRUE(holds(address, 1, small));
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+
+    driver.fail("cuEventRecord", CUDA_ERROR_OUT_OF_MEMORY);
+    EXPECT_EQ(close_pool(again), -1000 - CUDA_ERROR_OUT_OF_MEMORY);
+    driver.heal();
+    address = import_memory(ferry.get(), of_memory);
+    EXPECT_TRUE(holds(address, 1, small)) << "the import is still open";
+    EXPECT_OK(ferry_ipc_close_memory(ferry.get(), address, stream, nullptr));
+    EXPECT_OK(close_pool(again));
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    driver.fail("cuMemPoolDestroy", CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(trim(), -1000 - CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(count_kept(), 1u) << "what the driver does not destroy stays";
+    driver.heal();
+    EXPECT_EQ(close_pool(again), FERRY_ERROR_POOL);
+    EXPECT_OK(trim());
+    EXPECT_EQ(count_kept(), 0u);
+
+    EXPECT_OK(close_pool(import_pool()));
+    driver.reset_counts();
+    ferry.reset();
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1) << "ferry_close ends what is kept";
+    EXPECT_EQ(close(descriptor), 0);
+    return 0;
+}
+
+TEST_F(ipc_between_processes, pools_are_closed_behind_a_stream) {
+    if (!has_pools(basic.get())) GTEST_SKIP() << "the driver cannot share pools";
+    shared_pool pool(basic.get());
+    const std::uint64_t address = pool.allocate(small);
+    fill(address, 1, small);
+    second_process other("closes_pools_behind_a_stream");
+    pool.send_to(other);
+    other->send(export_memory(basic.get(), address));
+    EXPECT_EQ(other.wait(), 0);
+    EXPECT_OK(ferry_device_free(basic.get(), address, nullptr));
+}
+
 FERRY_SECOND_PROCESS(imports_a_pool_under_two_names) {
     const instance_owner ferry = open_or_fail(options_under_test());
     CUmemPoolHandle_st *const pool = receive_pool(channel, ferry.get());
@@ -1059,6 +1160,7 @@ FERRY_SECOND_PROCESS(frees_what_is_not_its_own) {
         EXPECT_EQ(ferry_pool_trim(ferry.get(), pool, 0, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(ferry_pool_set_current(ferry.get(), FERRY_LOCATION_DEVICE, 0, pool, nullptr), FERRY_ERROR_IMPORTED);
         EXPECT_EQ(ferry_pool_destroy(ferry.get(), pool, nullptr), FERRY_ERROR_IMPORTED);
+        EXPECT_EQ(ferry_pool_destroy_deferred(ferry.get(), pool, nullptr, nullptr), FERRY_ERROR_IMPORTED);
         ferry_pool_info info = {};
         info.struct_size = sizeof info;
         EXPECT_OK(ferry_pool_get_info(ferry.get(), pool, &info, nullptr));

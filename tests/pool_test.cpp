@@ -614,6 +614,7 @@ TEST_F(pools, nulls_are_refused) {
         ferry_pool_create(it, nullptr, &made, nullptr),
         ferry_pool_create(it, &desc, nullptr, nullptr),
         ferry_pool_destroy(nullptr, pool, nullptr),
+        ferry_pool_destroy_deferred(nullptr, pool, *stream, nullptr),
         ferry_pool_get_default(nullptr, 0, 0, &made, nullptr),
         ferry_pool_get_default(it, 0, 0, nullptr, nullptr),
         ferry_pool_get_default(it, 3, 0, &made, nullptr),
@@ -745,6 +746,175 @@ TEST_F(pools, a_pool_in_use_cannot_be_destroyed_and_keeps_working) {
         free(take(other, 20 * mib));
         destroy(other);
     }
+}
+
+class deferred_pools : public pools {
+protected:
+    std::int32_t end(CUmemoryPool pool) { return ferry_pool_destroy_deferred(counted.get(), pool, *stream, nullptr); }
+    std::int32_t trim() { return ferry_deferred_trim(counted.get(), FERRY_DEVICE_UNKNOWN, 0, nullptr); }
+    ferry_deferred_info kept(int device = FERRY_DEVICE_UNKNOWN) {
+        auto info = sized<ferry_deferred_info>();
+        EXPECT_OK(ferry_deferred_get_info(counted.get(), device, &info, nullptr));
+        return info;
+    }
+    std::uint64_t take(CUmemoryPool pool, std::uint64_t size) {
+        std::uint64_t address = 0;
+        EXPECT_OK(ferry_pool_alloc_async(counted.get(), pool, size, *stream, &address, nullptr));
+        return address;
+    }
+
+    fault_driver driver{raw_entry_points()};
+    instance_owner counted = open_or_fail(driver.options());
+};
+
+TEST_F(deferred_pools, a_pool_is_destroyed_behind_the_frees_of_its_memory) {
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 4 * mib);
+    driver.reset_counts();
+    {
+        gate held(*stream);
+        EXPECT_OK(ferry_device_free_async(counted.get(), address, *stream, nullptr));
+        EXPECT_OK(end(pool)); // a call that waits would never return: the gate is closed
+        EXPECT_OK(trim());
+        EXPECT_EQ(kept(0).allocations, 1u);
+        EXPECT_GE(kept(0).bytes, 4 * mib);
+        EXPECT_EQ(driver.calls("cuMemPoolDestroy") + driver.calls("cuMemPoolTrimTo"), 0);
+    }
+    synchronize();
+    EXPECT_OK(trim());
+    EXPECT_EQ(kept().allocations, 0u);
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+    expect_context_kept();
+    // The driver must still be intact: see a_pool_in_use_cannot_be_destroyed_and_keeps_working.
+    for (int round = 0; round < 10; ++round) {
+        const CUmemoryPool other = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+        EXPECT_OK(ferry_device_free_async(counted.get(), take(other, 20 * mib), *stream, nullptr));
+        EXPECT_OK(end(other));
+        synchronize();
+        EXPECT_OK(trim());
+        EXPECT_EQ(kept().allocations, 0u);
+    }
+}
+
+TEST_F(deferred_pools, a_pool_in_use_stays_until_its_memory_is_freed) {
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(pool, 4096);
+    EXPECT_OK(end(pool));
+    synchronize();
+    driver.reset_counts();
+    EXPECT_OK(trim());
+    EXPECT_EQ(kept().allocations, 1u);
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy") + driver.calls("cuCtxSynchronize"), 0);
+    test_place host(place_kind::pinned, {.width = 4096});
+    host.fill(1);
+    EXPECT_OK(ferry_copy_bytes(counted.get(), address, host.address(), 4096, nullptr, nullptr));
+    EXPECT_EQ(read_back(address, 4096), host.picture());
+    EXPECT_OK(ferry_device_free_async(counted.get(), address, *stream, nullptr));
+    synchronize();
+    EXPECT_OK(trim());
+    EXPECT_EQ(kept().allocations, 0u);
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+}
+
+TEST_F(deferred_pools, no_call_accepts_an_ended_pool) {
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    gate held(*stream);
+    ASSERT_OK(end(pool));
+    auto info = sized<ferry_pool_info>();
+    auto attributes = sized<ferry_pool_attributes>();
+    auto stats = sized<ferry_pool_stats>();
+    ferry_ipc_handle handle = {};
+    std::int64_t os_handle = -1;
+    std::uint64_t address = 1;
+    std::int32_t access = 1;
+    ferry_instance *const it = counted.get();
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_pool_destroy_deferred(it, pool, *stream, &error), error, FERRY_ERROR_INVALID_ARGUMENT,
+                   FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    EXPECT_EQ(error.value, reinterpret_cast<std::uintptr_t>(pool));
+    const std::int32_t statuses[] = {
+        ferry_pool_destroy(it, pool, nullptr),
+        ferry_pool_set_current(it, 0, 0, pool, nullptr),
+        ferry_pool_alloc_async(it, pool, 64, *stream, &address, nullptr),
+        ferry_pool_alloc_async(it, pool, 64, nullptr, &address, nullptr),
+        ferry_pool_get_info(it, pool, &info, nullptr),
+        ferry_pool_get_attributes(it, pool, &attributes, nullptr),
+        ferry_pool_set_attributes(it, pool, &attributes, nullptr),
+        ferry_pool_get_stats(it, pool, &stats, nullptr),
+        ferry_pool_reset_stats(it, pool, nullptr),
+        ferry_pool_trim(it, pool, 0, nullptr),
+        ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE, nullptr),
+        ferry_pool_get_access(it, pool, 0, &access, nullptr),
+    };
+    for (const std::int32_t &status : statuses)
+        EXPECT_EQ(status, FERRY_ERROR_INVALID_ARGUMENT) << &status - statuses;
+    EXPECT_EQ(address, 0u);
+    EXPECT_NE(ferry_ipc_export_pool(it, pool, FERRY_HANDLE_POSIX_FD, &handle, &os_handle, nullptr), FERRY_SUCCESS);
+    EXPECT_EQ(kept().allocations, 1u);
+    held.open();
+    synchronize();
+    EXPECT_OK(trim());
+}
+
+TEST_F(deferred_pools, the_default_pool_is_current_again) {
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    ASSERT_OK(ferry_pool_set_current(counted.get(), FERRY_LOCATION_DEVICE, 0, pool, nullptr));
+    const gate held(*stream);
+    ASSERT_OK(end(pool));
+    CUmemoryPool current = nullptr;
+    EXPECT_OK(ferry_pool_get_current(counted.get(), FERRY_LOCATION_DEVICE, 0, &current, nullptr));
+    EXPECT_EQ(current, default_pool());
+}
+
+TEST_F(deferred_pools, a_pool_that_cannot_be_ended_is_unchanged) {
+    EXPECT_EQ(end(default_pool()), FERRY_ERROR_INVALID_ARGUMENT);
+    EXPECT_OK(end(nullptr));
+    const CUmemoryPool pool = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    ASSERT_OK(ferry_pool_set_current(counted.get(), FERRY_LOCATION_DEVICE, 0, pool, nullptr));
+    {
+        test_stream capturing;
+        CUgraph graph = nullptr;
+        ASSERT_OK(raw().cuStreamBeginCapture(capturing, CU_STREAM_CAPTURE_MODE_GLOBAL));
+        ferry_error_info error = new_error();
+        EXPECT_EQ(ferry_pool_destroy_deferred(counted.get(), pool, capturing, &error), FERRY_ERROR_CAPTURE);
+        EXPECT_OK(raw().cuStreamEndCapture(capturing, &graph));
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+    }
+    for (const char *const entry : {"cuMemPoolGetAttribute", "cuEventCreate", "cuEventRecord", "cuCtxGetCurrent",
+                                    "cuThreadExchangeStreamCaptureMode"}) {
+        driver.fail(entry, CUDA_ERROR_UNKNOWN);
+        EXPECT_EQ(end(pool), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN) << entry;
+        driver.heal();
+    }
+    EXPECT_EQ(kept().allocations, 0u);
+    CUmemoryPool current = nullptr;
+    EXPECT_OK(ferry_pool_get_current(counted.get(), FERRY_LOCATION_DEVICE, 0, &current, nullptr));
+    EXPECT_EQ(current, pool);
+    EXPECT_OK(ferry_device_free_async(counted.get(), take(pool, 64), *stream, nullptr));
+    EXPECT_OK(end(pool));
+    synchronize();
+    driver.fail("cuMemPoolDestroy", CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(trim(), FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_UNKNOWN);
+    EXPECT_EQ(kept().allocations, 1u) << "a pool that the driver does not destroy stays";
+    driver.heal();
+    EXPECT_OK(trim());
+    EXPECT_EQ(kept().allocations, 0u);
+}
+
+TEST_F(deferred_pools, closing_the_instance_destroys_kept_pools_that_are_unused) {
+    const CUmemoryPool unused = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE)),
+                       used = make(counted.get(), desc_of(FERRY_LOCATION_DEVICE));
+    const std::uint64_t address = take(used, 4096);
+    gate held(*stream);
+    EXPECT_OK(end(unused));
+    EXPECT_OK(end(used));
+    driver.reset_counts();
+    held.let_go();
+    counted.reset();
+    EXPECT_EQ(driver.calls("cuMemPoolDestroy"), 1);
+    held.open();
+    free(address);
+    destroy(used);
 }
 
 TEST_F(pools, attributes_are_set_as_far_as_the_size_of_the_struct_reaches) {
@@ -1056,6 +1226,7 @@ TEST_F(pools, a_driver_without_the_entry_points_is_reported_and_everything_else_
         ferry_device_free_async(it, plain.address(), nullptr, nullptr),
         ferry_pool_create(it, &desc, &made, nullptr),
         ferry_pool_destroy(it, pool, nullptr),
+        ferry_pool_destroy_deferred(it, pool, *stream, nullptr),
         ferry_pool_get_default(it, 0, 0, &made, nullptr),
         ferry_pool_get_default(it, FERRY_LOCATION_HOST, 0, &made, nullptr),
         ferry_pool_get_current(it, 0, 0, &made, nullptr),

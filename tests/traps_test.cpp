@@ -686,6 +686,7 @@ TEST_F(pool_trap, trap_17_calls_on_pools_fail_in_a_forked_child) {
             ferry_pool_get_info(it, pool, &info, nullptr),
             ferry_pool_set_access(it, pool, 0, FERRY_ACCESS_READ_WRITE, nullptr),
             ferry_pool_trim(it, pool, 0, nullptr),
+            ferry_pool_destroy_deferred(it, pool, stream, nullptr),
             ferry_pool_destroy(it, pool, nullptr),
         };
         const auto *const untold = std::find_if(std::begin(statuses), std::end(statuses),

@@ -130,6 +130,10 @@ static inline int32_t go_ferry_device_free_async(ferry_instance *instance, uint6
     return ferry_device_free_async(instance, address, (struct CUstream_st *)stream, error);
 }
 
+static inline int32_t go_ferry_pool_destroy_deferred(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uintptr_t stream, ferry_error_info *error) {
+    return ferry_pool_destroy_deferred(instance, pool, (struct CUstream_st *)stream, error);
+}
+
 static inline int32_t go_ferry_pool_alloc_async(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uint64_t size, uintptr_t stream, uint64_t *address, ferry_error_info *error) {
     return ferry_pool_alloc_async(instance, pool, size, (struct CUstream_st *)stream, address, error);
 }
@@ -160,4 +164,8 @@ static inline int32_t go_ferry_ipc_close_memory(ferry_instance *instance, uint64
 
 static inline int32_t go_ferry_ipc_close_memory_deferred(ferry_instance *instance, uint64_t address, uintptr_t stream, ferry_error_info *error) {
     return ferry_ipc_close_memory_deferred(instance, address, (struct CUstream_st *)stream, error);
+}
+
+static inline int32_t go_ferry_ipc_close_pool_deferred(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uintptr_t stream, ferry_error_info *error) {
+    return ferry_ipc_close_pool_deferred(instance, pool, (struct CUstream_st *)stream, error);
 }

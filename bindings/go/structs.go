@@ -287,11 +287,11 @@ func newAddressInfo(c *C.ferry_address_info) AddressInfo {
 	}
 }
 
-// DeferredInfo is ferry_deferred_info. What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_host_unregister_deferred, ferry_array_destroy_deferred, ferry_mipmapped_array_destroy_deferred, ferry_prepared_destroy_deferred, ferry_pinned_pool_destroy_deferred, ferry_ipc_close_memory_deferred, ferry_external_memory_release_deferred and ferry_external_semaphore_release_deferred.
+// DeferredInfo is ferry_deferred_info. What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_host_unregister_deferred, ferry_array_destroy_deferred, ferry_mipmapped_array_destroy_deferred, ferry_prepared_destroy_deferred, ferry_pinned_pool_destroy_deferred, ferry_pool_destroy_deferred, ferry_ipc_close_memory_deferred, ferry_ipc_close_pool_deferred, ferry_external_memory_release_deferred and ferry_external_semaphore_release_deferred.
 type DeferredInfo struct {
 	Arrays      uint32 // mipmapped ones too
-	Allocations uint32 // Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc; registrations, tables of prepared batches, pinned pools, and imports of memory and semaphores.
-	Bytes       uint64 // of both; for arrays, of their texels; semaphores have none
+	Allocations uint32 // Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc; registrations, tables of prepared batches, pools, and imports of memory, pools and semaphores.
+	Bytes       uint64 // of both; for arrays, of their texels; imports of pools and semaphores have none
 }
 
 func newDeferredInfo(c *C.ferry_deferred_info) DeferredInfo {

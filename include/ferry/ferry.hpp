@@ -1873,12 +1873,17 @@ private:
     }
 };
 
-// ferry_pool_create: a pool whose destructor waits for the streams on which memory of the pool was freed. Free all memory
-// from the pool first: the destructor cannot destroy a pool in use and leaks it.
-class pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_location>> {
+// ferry_pool_create: a pool whose destructor waits for the streams on which memory of the pool was freed, unless
+// set_stream() has named a stream. Free all memory from the pool first. Without a stream, the destructor cannot destroy a
+// pool in use and leaks it. With a stream, a pool in use ends after its memory is freed.
+class pool
+    : public detail::pool_calls<
+          detail::owner<CUmemPoolHandle_st *, ferry_pool_destroy, detail::pool_location, ferry_pool_destroy_deferred>> {
 public:
     // To take ownership of a pool, pass {location, index} as `data`.
     using pool_calls::pool_calls;
+    // ferry_pool_destroy_deferred: leaves this empty on success and unchanged on failure.
+    status destroy_deferred(stream_view stream) noexcept { return destroy_with(ferry_pool_destroy_deferred, stream); }
     // struct_size need not be set.
     static result<pool> create(ferry_instance *instance, ferry_pool_desc desc) noexcept {
         desc.struct_size = sizeof desc;
@@ -2245,12 +2250,14 @@ public:
     }
 };
 
-// ferry_ipc_import_pool: a pool of another process, whose destructor may wait for the running work of the device. The pool
-// must outlive the memory imported through it. It cannot allocate memory.
-class imported_pool
-    : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool, detail::pool_location>> {
+// ferry_ipc_import_pool: a pool of another process, whose destructor may wait for the running work of the device, unless
+// set_stream() has named a stream. The pool must outlive the memory imported through it. It cannot allocate memory.
+class imported_pool : public detail::pool_calls<detail::owner<CUmemPoolHandle_st *, ferry_ipc_close_pool,
+                                                              detail::pool_location, ferry_ipc_close_pool_deferred>> {
 public:
     using pool_calls::pool_calls;
+    // ferry_ipc_close_pool_deferred: leaves this empty on success and unchanged on failure.
+    status close_deferred(stream_view stream) noexcept { return destroy_with(ferry_ipc_close_pool_deferred, stream); }
     // `os_handle` may be closed immediately.
     static result<imported_pool> open(ferry_instance *instance, const ferry_ipc_handle &handle,
                                       std::int64_t os_handle) noexcept {

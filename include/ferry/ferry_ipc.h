@@ -140,7 +140,7 @@ FERRY_API int32_t ferry_ipc_import_memory(ferry_instance *instance, const ferry_
  *
  * Blocking:      first_use. The first call for a device retains its primary context. Each call takes milliseconds.
  * Ownership:     os_handle stays the caller's, who may close it immediately. *pool is the caller's until
- *                ferry_ipc_close_pool.
+ *                ferry_ipc_close_pool or ferry_ipc_close_pool_deferred.
  * Errors:        as ferry_ipc_import_memory; FERRY_ERROR_HANDLE also for an os_handle that is not a pool's.
  */
 FERRY_API int32_t ferry_ipc_import_pool(ferry_instance *instance, const ferry_ipc_handle *handle, int64_t os_handle,
@@ -201,11 +201,28 @@ FERRY_API int32_t ferry_ipc_close_memory_deferred(ferry_instance *instance, uint
  * NULL:          `pool`.
  * Blocking:      device. cuMemPoolDestroy may wait for the device.
  * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while memory from the pool is
- *                imported, also through another instance of this process, and possibly until the stream has passed the
- *                close of such memory.
+ *                imported, also through another instance of this process, and possibly until the close of such memory has
+ *                completed on its stream.
  */
 FERRY_API int32_t ferry_ipc_close_pool(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                        ferry_error_info *error);
+
+/*
+ * ferry_ipc_close_pool in the order of `stream`, and waits for no work. The stream must come after the closes of all
+ * memory that was imported from the pool; it may be destroyed immediately. The imported pool stays until the earlier work
+ * on `stream` has completed and ferry_deferred_trim, a later allocation by ferry on the device (see
+ * ferry_options.deferred_bytes) or ferry_close destroys it. An import of the same pool before that gives the pool again.
+ * `stream` is not read if this is not the last close. Default streams belong to the pool's device.
+ *
+ * NULL:          `pool`.
+ * Blocking:      driver_lock.
+ * Ownership:     the import is gone.
+ * Errors:        FERRY_ERROR_POOL for a pool that this instance has not imported; _IN_USE while this instance has memory
+ *                from the pool open; _CAPTURE on a stream that is being captured; _OUT_OF_MEMORY. After an error the
+ *                import is still open.
+ */
+FERRY_API int32_t ferry_ipc_close_pool_deferred(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                                struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Closes one import of an event.

@@ -71,16 +71,16 @@ FERRY_API int32_t ferry_device_free_deferred(ferry_instance *instance, uint64_t 
 
 /* What an instance keeps after ferry_device_free_deferred, ferry_host_free_deferred, ferry_host_unregister_deferred,
  * ferry_array_destroy_deferred, ferry_mipmapped_array_destroy_deferred, ferry_prepared_destroy_deferred,
- * ferry_pinned_pool_destroy_deferred, ferry_ipc_close_memory_deferred, ferry_external_memory_release_deferred and
- * ferry_external_semaphore_release_deferred. */
+ * ferry_pinned_pool_destroy_deferred, ferry_pool_destroy_deferred, ferry_ipc_close_memory_deferred,
+ * ferry_ipc_close_pool_deferred, ferry_external_memory_release_deferred and ferry_external_semaphore_release_deferred. */
 typedef struct ferry_deferred_info {
     uint32_t struct_size;
     uint32_t arrays; /* mipmapped ones too */
     /* Of ferry_device_alloc, ferry_device_alloc_pitched and ferry_host_alloc; registrations, tables of prepared
-     * batches, pinned pools, and imports of memory and semaphores. */
+     * batches, pools, and imports of memory, pools and semaphores. */
     uint32_t allocations;
     uint32_t reserved;
-    uint64_t bytes; /* of both; for arrays, of their texels; semaphores have none */
+    uint64_t bytes; /* of both; for arrays, of their texels; imports of pools and semaphores have none */
 } ferry_deferred_info;
 
 /*
@@ -93,7 +93,7 @@ FERRY_API int32_t ferry_deferred_get_info(ferry_instance *instance, int32_t devi
 
 /*
  * Returns what is kept on `device` to the driver, oldest first, until at most `keep` bytes are left there.
- * Anything that its stream has not passed yet stays.
+ * Anything that its stream has not passed yet stays. So does a pool whose memory is still allocated.
  *
  * Values:        `device`: a device; FERRY_DEVICE_UNKNOWN: each device, and the host's memory.
  * Blocking:      device. If there is anything to return, the call waits as ferry_device_free. It also waits until another
@@ -727,7 +727,7 @@ typedef struct ferry_pool_desc {
  * work, but as slowly as with pageable memory. A pool of FERRY_LOCATION_HOST cannot be shared.
  *
  * Blocking:      device. cuMemPoolCreate may wait for the device.
- * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy.
+ * Ownership:     *pool, a CUmemoryPool, is the caller's until ferry_pool_destroy or ferry_pool_destroy_deferred.
  * Errors:        FERRY_ERROR_INVALID_ARGUMENT, _ABI_MISMATCH, _DEVICE, _UNSUPPORTED name the field in `error` (a node
  *                that does not exist: _INVALID_ARGUMENT, index).
  */
@@ -740,15 +740,34 @@ FERRY_API int32_t ferry_pool_create(ferry_instance *instance, const ferry_pool_d
  *
  * NULL:          `pool`.
  * Thread-safety: safe; no other call may be using the pool.
- * Blocking:      device. The call waits until the streams have passed the frees of its memory. If some have not, the
- *                call waits for all work of the current context, of the contexts that ferry uses and of the primary
- *                contexts, so it may wait and then return FERRY_ERROR_IN_USE. Streams of any other context must have
- *                passed their frees before the call.
+ * Blocking:      device. The call waits until the frees of its memory have completed on their streams. If some have
+ *                not, the call waits for all work of the current context, of the contexts that ferry uses and of the
+ *                primary contexts, so it may wait and then return FERRY_ERROR_IN_USE. On streams of any other context,
+ *                the frees must have completed before the call.
  * Errors:        FERRY_ERROR_IN_USE while memory from it is allocated: the pool is then unchanged; _INVALID_ARGUMENT
  *                for the default pool; _IMPORTED for a pool of another process (ferry_ipc_close_pool).
  */
 FERRY_API int32_t ferry_pool_destroy(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
                                      ferry_error_info *error);
+
+/*
+ * Destroys a pool in the order of `stream`, and waits for no work. The instance keeps the pool until the earlier work on
+ * `stream` has completed and all memory from the pool has been freed. Then ferry_deferred_trim, a later allocation by
+ * ferry on the device (see ferry_options.deferred_bytes) or ferry_close destroys the pool. The stream must come after the
+ * frees of the pool's memory on all streams; it may be destroyed immediately. Default streams belong to the pool's device.
+ * If the pool was current for its location, the default pool is current again.
+ *
+ * NULL:          `pool`.
+ * Thread-safety: safe; no other call may be using the pool.
+ * Blocking:      driver_lock.
+ * Ownership:     the pool is gone. Memory that is still allocated from it stays valid until it is freed; if this is not
+ *                before ferry_close, the pool is leaked.
+ * Errors:        FERRY_ERROR_INVALID_ARGUMENT for the default pool and for a pool that was ended already; _IMPORTED for
+ *                a pool of another process (ferry_ipc_close_pool_deferred); _CAPTURE on a stream that is being captured;
+ *                _OUT_OF_MEMORY. After an error the pool is still the caller's.
+ */
+FERRY_API int32_t ferry_pool_destroy_deferred(ferry_instance *instance, struct CUmemPoolHandle_st *pool,
+                                              struct CUstream_st *stream, ferry_error_info *error);
 
 /*
  * Stores the default pool of a location in *pool. It can be neither destroyed nor shared. `index` is as in

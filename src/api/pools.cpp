@@ -16,11 +16,16 @@ constexpr status_code pool_status(status_code status) noexcept {
     return status == to_status(CUDA_ERROR_NOT_SUPPORTED) ? status_code(FERRY_ERROR_UNSUPPORTED, status.call) : status;
 }
 
+error ended(CUmemoryPool pool) noexcept {
+    return about({.status = FERRY_ERROR_INVALID_ARGUMENT}, FERRY_FIELD_POOL, number(pool));
+}
+
 // Runs `body` with a current context and in relaxed capture mode. In other modes, most pool calls can break a capture
-// (docs/driver.md).
-template <class Body> error administer(ferry_instance &instance, Body body) noexcept {
+// (docs/driver.md). Rejects a pool that a deferred call has ended.
+template <class Body> error administer(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
     context_scope scope(instance.cu);
     if (error failed = enter_any(instance, nullptr, scope)) return failed;
+    if (instance.pools.is_ended(pool) || instance.sharing.memory.is_closed(pool)) return ended(pool);
     const relaxed_capture_mode relaxed(instance.cu);
     if (!relaxed.entered()) return relaxed.why();
     error failed = noted(instance, body());
@@ -30,7 +35,7 @@ template <class Body> error administer(ferry_instance &instance, Body body) noex
 
 // Same as administer(), but rejects imported pools.
 template <class Body> error administer_own(ferry_instance &instance, CUmemoryPool pool, Body body) noexcept {
-    return administer(instance, [&]() noexcept -> error {
+    return administer(instance, pool, [&]() noexcept -> error {
         pool_location where;
         const error failed =
             instance.sharing.memory.is_imported(pool, where) ? error{.status = FERRY_ERROR_IMPORTED} : body();
@@ -96,6 +101,44 @@ error create_pool(ferry_instance &instance, const ferry_pool_desc &desc, CUmemor
 error destroy_pool(ferry_instance &instance, CUmemoryPool pool) noexcept {
     if (error failed = instance.pools.wait_until_unused(pool)) return failed;
     return instance.sharing.memory.destroy_pool(pool);
+}
+
+// Makes the default pool current instead of the pool, and drops the name under which the pool was exported. If the driver
+// fails, the pool stays current. It ends after the memory that is then allocated from it.
+void withdraw_pool(ferry_instance &instance, CUmemoryPool pool, const pool_location &where) noexcept {
+    instance.sharing.memory.forget_pool(pool);
+    context_scope scope(instance.cu);
+    if (where.location == FERRY_LOCATION_UNKNOWN || enter_any(instance, nullptr, scope)) return;
+    const relaxed_capture_mode relaxed(instance.cu);
+    if (relaxed.entered()) instance.pools.replace_current(pool, where);
+}
+
+// If the memory of the pool is still allocated, returns FERRY_ERROR_IN_USE and the pool stays.
+error end_pool(void *of, void *handle) noexcept {
+    ferry_instance &instance = *static_cast<ferry_instance *>(of);
+    auto *const pool = static_cast<CUmemoryPool>(handle);
+    context_scope scope(instance.cu);
+    if (error failed = enter_any(instance, nullptr, scope)) return failed;
+    if (error failed = instance.pools.check_unused(pool)) return failed;
+    return instance.sharing.memory.destroy_pool(pool);
+}
+
+error destroy_pool_deferred(ferry_instance &instance, CUmemoryPool pool, CUstream stream) noexcept {
+    pool_location where;
+    ferry_pool_stats stats = {};
+    if (error failed = administer_own(instance, pool, [&]() noexcept -> error {
+            if (error refused = get_pool_stats(instance.cu, pool, stats)) return refused;
+            instance.pools.find_location(pool, where);
+            return instance.pools.mark_ended(pool);
+        }))
+        return failed;
+    const int device = where.location == FERRY_LOCATION_DEVICE ? where.index : -1;
+    const error failed = instance.deferred.defer({&instance, pool, end_pool}, stats.reserved_current, device, stream);
+    if (failed)
+        instance.pools.unmark_ended(pool);
+    else
+        withdraw_pool(instance, pool, where);
+    return about(noted(instance, failed), FERRY_FIELD_POOL, number(pool));
 }
 
 error describe_pool(ferry_instance &instance, CUmemoryPool pool, ferry_pool_info &info) noexcept {
@@ -227,6 +270,7 @@ error allocate_on_stream(ferry_instance &instance, std::int32_t device, std::uin
 
 error allocate_from_pool(ferry_instance &instance, CUmemoryPool pool, std::uint64_t size, CUstream stream,
                          std::uint64_t &address) noexcept {
+    if (instance.pools.is_ended(pool)) return ended(pool);
     CUdeviceptr allocated = 0;
     pool_location where;
     error failed;
@@ -298,6 +342,12 @@ int32_t ferry_pool_destroy(ferry_instance *instance, CUmemPoolHandle_st *pool, f
     return report(details, administer_own(*instance, pool, [&]() noexcept { return destroy_pool(*instance, pool); }));
 }
 
+int32_t ferry_pool_destroy_deferred(ferry_instance *instance, CUmemPoolHandle_st *pool, CUstream_st *stream,
+                                    ferry_error_info *details) {
+    if (!instance) return report_null(details, instance);
+    return report(details, pool ? destroy_pool_deferred(*instance, pool, stream) : ok);
+}
+
 int32_t ferry_pool_get_default(ferry_instance *instance, int32_t location, int32_t index, CUmemPoolHandle_st **pool,
                                ferry_error_info *details) {
     if (pool) *pool = nullptr;
@@ -331,7 +381,7 @@ int32_t ferry_pool_get_info(ferry_instance *instance, CUmemPoolHandle_st *pool, 
                             ferry_error_info *details) {
     if (!instance || !info) return report_null(details, instance, info);
     if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
-    return report(details, administer(*instance, [&]() noexcept -> error {
+    return report(details, administer(*instance, pool, [&]() noexcept -> error {
                       ferry_pool_info found = {};
                       if (error failed = describe_pool(*instance, pool, found))
                           return about(failed, FERRY_FIELD_POOL, number(pool));
@@ -395,7 +445,7 @@ int32_t ferry_pool_set_access(ferry_instance *instance, CUmemPoolHandle_st *pool
         return report(details, refuse_signed(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_ACCESS,
                                              numbers::value, 0, access));
     if (error failed = check_device(*instance, device)) return report(details, failed);
-    return report(details, administer(*instance, [&]() noexcept -> error {
+    return report(details, administer(*instance, pool, [&]() noexcept -> error {
                       return about(set_pool_access(*instance, pool, device, access), FERRY_FIELD_POOL, number(pool));
                   }));
 }
@@ -406,7 +456,7 @@ int32_t ferry_pool_get_access(ferry_instance *instance, CUmemPoolHandle_st *pool
     if (!instance || !access) return report_null(details, instance, access);
     if (!pool) return report_null_field(details, FERRY_FIELD_POOL);
     if (error failed = check_device(*instance, device)) return report(details, failed);
-    return report(details, administer(*instance, [&]() noexcept -> error {
+    return report(details, administer(*instance, pool, [&]() noexcept -> error {
                       return about(instance->pools.get_access(pool, device, *access), FERRY_FIELD_POOL, number(pool));
                   }));
 }

@@ -84,6 +84,13 @@ int32_t ferry_ipc_close_pool(ferry_instance *instance, CUmemPoolHandle_st *pool,
                   pool ? about(instance->sharing.memory.close_pool(pool), FERRY_FIELD_POOL, number(pool)) : ok);
 }
 
+int32_t ferry_ipc_close_pool_deferred(ferry_instance *instance, CUmemPoolHandle_st *pool, CUstream_st *stream,
+                                      ferry_error_info *details) {
+    if (!instance) return report_null(details, instance);
+    return report(details,
+                  pool ? about(instance->deferred.defer_closing(pool, stream), FERRY_FIELD_POOL, number(pool)) : ok);
+}
+
 int32_t ferry_ipc_close_event(ferry_instance *instance, CUevent_st *event, ferry_error_info *details) {
     if (!instance) return report_null(details, instance);
     return report(details,

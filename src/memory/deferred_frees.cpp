@@ -208,6 +208,19 @@ error deferred_frees::defer_closing(std::uint64_t address, CUstream stream) noex
     return failed;
 }
 
+error deferred_frees::defer_closing(CUmemoryPool pool, CUstream stream) noexcept {
+    std::uintptr_t closing = 0;
+    int device = host;
+    if (error failed = imported_.begin_closing(pool, closing, device)) return failed;
+    if (!closing) return {};
+    const auto end = [](void *of, void *number) noexcept {
+        return static_cast<ipc_memory *>(of)->end_closing(reinterpret_cast<std::uintptr_t>(number));
+    };
+    const error failed = defer({&imported_, reinterpret_cast<void *>(closing), end}, 0, device, stream);
+    if (failed) imported_.cancel_closing(closing);
+    return failed;
+}
+
 error deferred_frees::defer(const deferred_object &object, std::uint64_t size, int device, CUstream stream) noexcept {
     kept given;
     given.what = kind::object;
@@ -442,7 +455,7 @@ error deferred_frees::trim_alone(int first, int end, std::uint64_t keep, std::ui
         const error failed = destroy(*one);
         held.lock();
         if (failed) {
-            if (!first_failed) first_failed = failed;
+            if (!first_failed && failed.status != FERRY_ERROR_IN_USE) first_failed = failed;
             deferred_.push_front(*one);
             may_hold_any_ = true;
             continue;

@@ -19,7 +19,7 @@
 
 namespace ferry {
 
-// An object that ends by end(of, object). If that fails, it is called again later.
+// An object that ends by end(of, object). If end() fails, it is called again later. FERRY_ERROR_IN_USE is not reported.
 struct deferred_object {
     void *of = nullptr, *object = nullptr;
     error (*end)(void *of, void *object) noexcept = nullptr;
@@ -50,6 +50,8 @@ public:
     error defer_unregistering(std::uint64_t address, CUstream stream) noexcept;
     // Closes one import of memory of another process. Only the last close of memory that is not from a pool is kept.
     error defer_closing(std::uint64_t address, CUstream stream) noexcept;
+    // Closes one import of a pool of another process. Only the last close is kept.
+    error defer_closing(CUmemoryPool pool, CUstream stream) noexcept;
     // Ends an object that does not end with a context. `device` is -1 for an object in host memory.
     error defer(const deferred_object &object, std::uint64_t size, int device, CUstream stream) noexcept;
     // Frees imported memory and all objects that were created from it. Returns FERRY_ERROR_HANDLE if the memory is not

@@ -44,6 +44,15 @@ public:
                       std::int64_t &os_handle) noexcept;
     error import_pool(const ferry_ipc_handle &handle, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
     error close_pool(CUmemoryPool pool) noexcept;
+    // The two steps of close_pool. The first step closes one import and makes no driver call. If this was the last import,
+    // `closing` is the number of the second step, otherwise 0. The second step may wait for running work, and returns
+    // FERRY_ERROR_IN_USE while the driver still has memory of the pool. It can be repeated if it fails. An import of the
+    // pool before the second step takes the pool back, and the second step does nothing.
+    error begin_closing(CUmemoryPool pool, std::uintptr_t &closing, int &device) noexcept;
+    error end_closing(std::uintptr_t closing) noexcept;
+    void cancel_closing(std::uintptr_t closing) noexcept;
+    // Returns whether a pool is between the two steps.
+    bool is_closed(CUmemoryPool pool) noexcept;
 
     // Returns whether an address is in memory of another process.
     bool is_imported(std::uint64_t address) noexcept;
@@ -76,6 +85,7 @@ private:
         std::uint32_t count; // 0: another name of a pool that a different record counts
         bool is_own;         // exported by this instance
         bool is_closing;
+        std::uintptr_t closing; // number of the second step that destroys the pool; 0: none
     };
     struct imported_memory {
         handle_contents handle; // identifies the allocation
@@ -103,6 +113,13 @@ private:
     error locate_shareable(CUmemoryPool pool, pool_location &where) noexcept;
     error open_pool(const handle_contents &contents, std::int64_t os_handle, CUmemoryPool &pool) noexcept;
     imported_pool *find_pool(CUmemoryPool pool) noexcept;
+    imported_pool *find_closed(CUmemoryPool pool) noexcept;
+    error remove_import(CUmemoryPool pool, imported_pool *&last) noexcept;
+    void forget_import(CUmemoryPool pool) noexcept;
+    void mark_closing(CUmemoryPool pool, bool is_closing) noexcept;
+    bool take_back(CUmemoryPool pool) noexcept;
+    error destroy_imported(CUmemoryPool pool, int device) noexcept;
+    error destroy_closing(CUmemoryPool pool, int device, std::uintptr_t closing) noexcept;
 
     const driver_table &cu_;
     ipc_process &process_;
@@ -110,10 +127,11 @@ private:
     memory_pools &pools_;
 
     std::atomic<bool> has_imported_ = false; // whether memory or a pool of another process was ever imported
-    std::mutex mutex_;                       // guards the next three members
+    std::mutex mutex_;                       // guards the next members
     growing<exported_pool> exported_pools_;
     growing<imported_pool> imported_pools_;
     growing<imported_memory> imported_memory_;
+    std::uintptr_t closings_ = 0; // the last number of a second step
 };
 
 } // namespace ferry

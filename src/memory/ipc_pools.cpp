@@ -17,6 +17,7 @@ error ipc_memory::locate_shareable(CUmemoryPool pool, pool_location &where) noex
     CUcontext context = nullptr;
     if (error failed = process_.enter(-1, scope, context)) return failed;
     if (is_imported(pool, where)) return refuse(FERRY_ERROR_NOT_SHAREABLE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    if (pools_.is_ended(pool)) return refuse(FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
     const relaxed_capture_mode relaxed(cu_);
     return relaxed.entered() ? pools_.locate(pool, where) : relaxed.why();
 }
@@ -85,13 +86,18 @@ error ipc_memory::import_pool(const ferry_ipc_handle &handle, std::int64_t os_ha
     CUcontext context = nullptr;
     if (error failed = process_.enter(device, scope, context)) return failed;
     imported_pool imported = {nullptr, {},    device, {contents.location, device < 0 ? contents.index : device},
-                              1,       false, false};
+                              1,       false, false,  0};
     std::memcpy(imported.name.bytes, contents.key, sizeof contents.key);
 
     const lock_guard lock(mutex_);
     for (const imported_pool &known : imported_pools_)
         if (known.name == imported.name && !known.is_closing) {
             ++find_pool(known.pool)->count;
+            pool = known.pool;
+            return {};
+        }
+    for (const imported_pool &known : imported_pools_)
+        if (known.name == imported.name && take_back(known.pool)) {
             pool = known.pool;
             return {};
         }
@@ -105,7 +111,10 @@ error ipc_memory::import_pool(const ferry_ipc_handle &handle, std::int64_t os_ha
         has_imported_ = true;
         if (error failed = open_pool(contents, os_handle, imported.pool)) return failed;
     }
-    if (imported_pool *const known = find_pool(imported.pool)) { // two instances of its process have exported it
+    // The pool is already known if two instances of its process have exported it.
+    if (take_back(imported.pool)) {
+        imported.count = 0;
+    } else if (imported_pool *const known = find_pool(imported.pool)) {
         ++known->count;
         imported.count = 0;
     }
@@ -137,45 +146,142 @@ error ipc_memory::open_pool(const handle_contents &contents, std::int64_t os_han
     return failed;
 }
 
-error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
-    if (error failed = process_.check_driver()) return failed;
-    const auto for_each_name = [&](auto &&then) noexcept {
-        for (std::size_t i = imported_pools_.size(); i-- > 0;)
-            if (imported_pools_[i].pool == pool) then(i);
-    };
-    status_code status = FERRY_SUCCESS;
-    bool is_own = false;
-    int device = -1;
-    {
-        const lock_guard lock(mutex_);
-        imported_pool *const known = find_pool(pool);
-        if (!known) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-        if (known->count > 1) {
-            --known->count;
-            return {};
-        }
-        for (const imported_memory &memory : imported_memory_)
-            if (memory.pool == pool) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-        is_own = known->is_own;
-        device = known->device;
-        for_each_name([&](std::size_t i) noexcept { imported_pools_[i].is_closing = true; });
+// Removes one import. If the import is the last one, the record stays and `last` points to it. Otherwise `last` is null.
+error ipc_memory::remove_import(CUmemoryPool pool, imported_pool *&last) noexcept {
+    last = nullptr;
+    imported_pool *const known = find_pool(pool);
+    if (!known) return refuse(FERRY_ERROR_POOL, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    if (known->count > 1) {
+        --known->count;
+        return {};
     }
-    // Calls the driver without the lock, for the same reason as close_memory.
-    if (!is_own) {
-        context_scope scope(cu_);
-        CUcontext context = nullptr;
-        status = process_.enter(device, scope, context).status;
-        if (!status) status = call_relaxed(cu_, cu_.cuMemPoolDestroy, pool);
-    }
-    const lock_guard lock(mutex_);
-    for_each_name([&](std::size_t i) noexcept {
-        if (!imported_pools_[i].is_closing) return;
-        imported_pools_[i].is_closing = false;
-        if (!status) imported_pools_.remove(i);
-    });
+    for (const imported_memory &memory : imported_memory_)
+        if (memory.pool == pool) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
+    last = known;
+    return {};
+}
+
+// Drops the record of an import of a pool that this instance exported.
+void ipc_memory::forget_import(CUmemoryPool pool) noexcept {
+    for (std::size_t i = imported_pools_.size(); i-- > 0;)
+        if (imported_pools_[i].pool == pool && !imported_pools_[i].is_closing) imported_pools_.remove(i);
+}
+
+// Marks the pool under all its names.
+void ipc_memory::mark_closing(CUmemoryPool pool, bool is_closing) noexcept {
+    for (imported_pool &known : imported_pools_)
+        if (known.pool == pool) known.is_closing = is_closing;
+}
+
+error ipc_memory::destroy_imported(CUmemoryPool pool, int device) noexcept {
+    context_scope scope(cu_);
+    CUcontext context = nullptr;
+    if (error failed = process_.enter(device, scope, context)) return failed;
+    const relaxed_capture_mode relaxed(cu_);
+    if (!relaxed.entered()) return relaxed.why();
+    const status_code status = call_optional(cu_.cuMemPoolDestroy, pool);
     if (status == to_status(CUDA_ERROR_INVALID_VALUE)) // seen while any instance has imported memory of the pool
         return replace(status, refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL));
     return {.status = status};
+}
+
+// Calls the driver without the lock, for the same reason as close_memory. `closing` is the number that the record keeps if
+// the driver fails. If the number is 0, the import is open again.
+error ipc_memory::destroy_closing(CUmemoryPool pool, int device, std::uintptr_t closing) noexcept {
+    const error failed = destroy_imported(pool, device);
+    const lock_guard lock(mutex_);
+    for (std::size_t i = imported_pools_.size(); i-- > 0;) {
+        imported_pool &known = imported_pools_[i];
+        if (known.pool != pool || !known.is_closing) continue;
+        if (!failed) {
+            imported_pools_.remove(i);
+            continue;
+        }
+        known.is_closing = closing != 0;
+        if (known.count) known.closing = closing;
+    }
+    return failed;
+}
+
+error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
+    if (error failed = process_.check_driver()) return failed;
+    int device = -1;
+    {
+        const lock_guard lock(mutex_);
+        imported_pool *last = nullptr;
+        if (error failed = remove_import(pool, last)) return failed;
+        if (!last) return {};
+        if (last->is_own) {
+            forget_import(pool);
+            return {};
+        }
+        device = last->device;
+        mark_closing(pool, true);
+    }
+    return destroy_closing(pool, device, 0);
+}
+
+error ipc_memory::begin_closing(CUmemoryPool pool, std::uintptr_t &closing, int &device) noexcept {
+    closing = 0;
+    if (error failed = process_.check_driver()) return failed;
+    const lock_guard lock(mutex_);
+    imported_pool *last = nullptr;
+    if (error failed = remove_import(pool, last)) return failed;
+    if (!last) return {};
+    if (last->is_own) {
+        forget_import(pool);
+        return {};
+    }
+    closing = last->closing = ++closings_;
+    device = last->device;
+    mark_closing(pool, true);
+    return {};
+}
+
+error ipc_memory::end_closing(std::uintptr_t closing) noexcept {
+    CUmemoryPool pool = nullptr;
+    int device = -1;
+    {
+        const lock_guard lock(mutex_);
+        for (imported_pool &known : imported_pools_) {
+            if (known.closing != closing) continue;
+            pool = known.pool;
+            device = known.device;
+            known.closing = 0; // an import during the driver's call opens the pool again
+        }
+    }
+    return pool ? destroy_closing(pool, device, closing) : ok;
+}
+
+void ipc_memory::cancel_closing(std::uintptr_t closing) noexcept {
+    const lock_guard lock(mutex_);
+    for (const imported_pool &known : imported_pools_)
+        if (known.closing == closing) {
+            take_back(known.pool);
+            return;
+        }
+}
+
+// Finds the record that counts the imports of a pool between the two steps.
+ipc_memory::imported_pool *ipc_memory::find_closed(CUmemoryPool pool) noexcept {
+    for (imported_pool &known : imported_pools_)
+        if (known.pool == pool && known.closing) return &known;
+    return nullptr;
+}
+
+// The count is still 1.
+bool ipc_memory::take_back(CUmemoryPool pool) noexcept {
+    imported_pool *const known = find_closed(pool);
+    if (!known) return false;
+    known->closing = 0;
+    mark_closing(pool, false);
+    return true;
+}
+
+bool ipc_memory::is_closed(CUmemoryPool pool) noexcept {
+    if (!has_imported_.load(std::memory_order_relaxed) || process_.check_driver()) return false;
+    const lock_guard lock(mutex_);
+    return find_closed(pool) != nullptr;
 }
 
 bool ipc_memory::is_imported(CUmemoryPool pool, pool_location &where) noexcept {

@@ -71,7 +71,7 @@ error memory_pools::create(const ferry_pool_desc &desc, CUmemoryPool &pool) noex
         pool = nullptr;
         return location_failure(status, where);
     }
-    const pool_record made = {pool, where, desc.handle_types, desc.max_size, true, 0};
+    const pool_record made = {pool, where, desc.handle_types, desc.max_size, true, false, 0};
     {
         const lock_guard lock(mutex_);
         pool_record *const old = find(pool); // of a pool that the program destroyed directly through the driver
@@ -118,23 +118,58 @@ error memory_pools::synchronise_all() noexcept {
     return {};
 }
 
+// used_current is unreliable: it still counts memory that cuMemFree has freed (CUDA 13.0). Trimming a pool without live
+// memory releases everything except memory shared with other processes.
+error memory_pools::trim(CUmemoryPool pool, ferry_pool_stats &stats) noexcept {
+    if (const status_code status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0})) return {.status = status};
+    return get_pool_stats(cu_, pool, stats);
+}
+
+error memory_pools::check_unused(CUmemoryPool pool) noexcept {
+    ferry_pool_stats stats = {};
+    if (error failed = trim(pool, stats)) return failed;
+    return stats.used_current && stats.reserved_current ? error{.status = FERRY_ERROR_IN_USE} : ok;
+}
+
 error memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
-    // used_current is unreliable: it still counts memory that cuMemFree has freed (CUDA 13.0). Trimming a pool without
-    // live memory releases everything except memory shared with other processes.
     ferry_pool_stats stats = {};
-    const auto trim = [&]() noexcept -> error {
-        if (const status_code status = call_optional(cu_.cuMemPoolTrimTo, pool, std::size_t{0}))
-            return {.status = status};
-        return get_pool_stats(cu_, pool, stats);
-    };
-    if (error failed = trim()) return failed;
+    if (error failed = trim(pool, stats)) return failed;
     if (!stats.reserved_current) return {};
     const bool may_be_in_use = stats.used_current != 0;
     if (error failed = synchronise_all()) return failed; // frees may be pending on streams
-    if (!may_be_in_use) return {};
-    if (error failed = trim()) return failed;
-    return stats.used_current && stats.reserved_current ? error{.status = FERRY_ERROR_IN_USE} : ok;
+    return may_be_in_use ? check_unused(pool) : ok;
+}
+
+error memory_pools::mark_ended(CUmemoryPool pool) noexcept {
+    if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
+    const lock_guard lock(mutex_);
+    pool_record *record = find(pool);
+    if (!record) {
+        pool_record foreign;
+        foreign.pool = pool;
+        if (!records_.append(foreign)) return no_memory;
+        record = records_.end() - 1;
+    }
+    record->is_ended = true;
+    has_ended_ = true;
+    return {};
+}
+
+void memory_pools::unmark_ended(CUmemoryPool pool) noexcept {
+    const lock_guard lock(mutex_);
+    if (pool_record *const record = find(pool)) record->is_ended = false;
+}
+
+bool memory_pools::is_marked(CUmemoryPool pool) noexcept {
+    pool_record record;
+    return find(pool, record) && record.is_ended;
+}
+
+void memory_pools::replace_current(CUmemoryPool pool, const pool_location &where) noexcept {
+    CUmemoryPool current = nullptr, standard = nullptr;
+    if (!get_current(where, current) && current == pool && !get_default(where, standard))
+        (void)set_current(where, standard);
 }
 
 // Removes the record first: once the driver has destroyed the pool, another pool may get its handle.
@@ -148,11 +183,7 @@ error memory_pools::destroy(CUmemoryPool pool) noexcept {
         }
     }
     // After the current pool of a host location is destroyed, the driver still reports it as current (CUDA 13.0).
-    const pool_location of = known.where;
-    CUmemoryPool current = nullptr, standard = nullptr;
-    if (known.pool && of.location != FERRY_LOCATION_DEVICE && !get_current(of, current) && current == pool &&
-        !get_default(of, standard))
-        (void)set_current(of, standard);
+    if (known.pool && known.where.location != FERRY_LOCATION_DEVICE) replace_current(pool, known.where);
     const status_code status = call_optional(cu_.cuMemPoolDestroy, pool);
     if (status && known.pool) {
         const lock_guard lock(mutex_);

@@ -3,8 +3,10 @@
 // may be capturing, they also need a relaxed capture mode (device/capture_mode.h).
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
+#include "base/compiler.h"
 #include "base/growing.h"
 #include "device/contexts.h"
 #include "ferry/ferry_memory.h"
@@ -24,7 +26,8 @@ struct pool_record {
     pool_location where; // this and the next two members: only for pools that ferry created
     std::uint32_t handle_types = 0;
     std::uint64_t max_size = 0;
-    bool is_made = false;            // by ferry_pool_create; false if only proven_access is known
+    bool is_made = false;            // by ferry_pool_create; false if only the next two members are known
+    bool is_ended = false;           // by the program, while the driver still has the pool
     std::uint64_t proven_access = 0; // one bit per device: data was transferred to and from that device
 };
 
@@ -42,6 +45,19 @@ public:
     error wait_until_unused(CUmemoryPool pool) noexcept;
     // Destroys an unused pool. Rejects a default pool.
     error destroy(CUmemoryPool pool) noexcept;
+    // Returns FERRY_ERROR_IN_USE if memory of the pool is allocated. Waits for nothing: frees must have completed. Trims
+    // the pool.
+    error check_unused(CUmemoryPool pool) noexcept;
+
+    // Records that the program has ended a pool, which is destroyed later. Returns FERRY_ERROR_INVALID_ARGUMENT for a
+    // default pool.
+    error mark_ended(CUmemoryPool pool) noexcept;
+    void unmark_ended(CUmemoryPool pool) noexcept;
+    bool is_ended(CUmemoryPool pool) noexcept {
+        return is_unlikely(has_ended_.load(std::memory_order_relaxed)) && is_marked(pool);
+    }
+    // Makes the default pool current again if the pool is the current pool of `where`.
+    void replace_current(CUmemoryPool pool, const pool_location &where) noexcept;
 
     // Finds the record of a pool; false if not found.
     bool find(CUmemoryPool pool, pool_record &found) noexcept;
@@ -70,6 +86,8 @@ private:
     pool_record *find(CUmemoryPool pool) noexcept; // requires mutex_
     bool is_of(CUmemoryPool pool, const pool_location &where) const noexcept;
     bool is_any_default(CUmemoryPool pool) const noexcept;
+    [[gnu::cold]] bool is_marked(CUmemoryPool pool) noexcept;
+    error trim(CUmemoryPool pool, ferry_pool_stats &stats) noexcept;
     error synchronise_all() noexcept;
     error locate_by_allocation(CUmemoryPool pool, pool_location &where) noexcept;
 
@@ -78,6 +96,7 @@ private:
     device_contexts &contexts_;
     std::mutex mutex_; // guards the records; unlocked during driver calls
     growing<pool_record> records_;
+    std::atomic<bool> has_ended_ = false; // whether a pool was ever marked
 };
 
 // For pools of this process. The driver rejects imported pools.

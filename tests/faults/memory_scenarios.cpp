@@ -352,6 +352,10 @@ void pools(trial &t) {
         }
         CALL(t, ferry_pool_trim, t.ferry, pool, 0);
         RELEASE(t, ferry_pool_destroy, t.ferry, pool);
+        if (!MAKE(t, pool, ferry_pool_create, t.ferry, &desc, &pool)) continue;
+        RELEASE(t, ferry_pool_destroy_deferred, t.ferry, pool, t.stream);
+        t.wait_and_compare(t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
     }
 }
 
@@ -622,6 +626,11 @@ void sharing_with_another_process(trial &t) {
             t.wait_and_compare(t.stream);
         }
         RELEASE(t, ferry_ipc_close_pool, t.ferry, pool);
+    }
+    if (MAKE(t, pool, ferry_ipc_import_pool, t.ferry, &all.pool, descriptor, &pool)) {
+        RELEASE(t, ferry_ipc_close_pool_deferred, t.ferry, pool, t.stream);
+        t.wait_and_compare(t.stream);
+        RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
     }
     ::close(descriptor);
     other->arrive();
