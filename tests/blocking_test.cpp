@@ -2004,7 +2004,7 @@ std::uint64_t address_of(const scene &at, end which) {
     }
 }
 
-constexpr std::uint64_t small = std::uint64_t{1} << 20;
+constexpr std::uint64_t in_commands = std::uint64_t{64} << 10, small = std::uint64_t{1} << 20;
 
 const struct {
     const char *name;
@@ -2024,7 +2024,9 @@ const struct {
     {"to pageable memory, above 1 MiB", end::device, end::pageable, large, ordinary, FERRY_BLOCKS_NO, false},
     {"from pageable memory, staged", end::pageable, end::device, large, by_staging, FERRY_BLOCKS_NO, false},
     {"to pageable memory, staged", end::device, end::pageable, large, by_staging, FERRY_BLOCKS_NO, false},
-    {"CALL, in the driver's commands", end::pageable, end::device, small / 16, read_in_the_call, FERRY_BLOCKS_NO,
+    {"from pageable memory, in the driver's commands", end::pageable, end::device, in_commands, ordinary,
+     FERRY_BLOCKS_NO, false},
+    {"CALL, in the driver's commands", end::pageable, end::device, in_commands, read_in_the_call, FERRY_BLOCKS_NO,
      false},
     {"CALL, up to 1 MiB", end::pageable, end::device, small, read_in_the_call, FERRY_BLOCKS_UNTIL_STAGED, false},
     {"CALL, above 1 MiB", end::pageable, end::device, large, read_in_the_call, FERRY_BLOCKS_UNTIL_STAGED, true},
@@ -2060,7 +2062,7 @@ TEST_F(blocking_classes, an_asynchronous_copy_waits_as_its_table_says) {
 // Until when a copy waits on an idle stream. The prediction chooses the route of some copies of pageable memory.
 template <class Row> std::int32_t wait_on_idle(const Row &one, std::int32_t route) {
     const bool is_up = one.from == end::pageable && one.to == end::device, is_down = one.to == end::pageable;
-    if (one.options != ordinary || !(is_up || is_down)) return one.on_idle;
+    if (one.options != ordinary || one.bytes < small || !(is_up || is_down)) return one.on_idle;
     if (route == FERRY_ROUTE_STAGED) return FERRY_BLOCKS_NO;
     return is_up ? FERRY_BLOCKS_UNTIL_STAGED : FERRY_BLOCKS_UNTIL_DONE;
 }

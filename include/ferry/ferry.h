@@ -789,7 +789,9 @@ typedef struct ferry_ticket ferry_ticket;
  * Above 1 MiB they are always staged, except in three cases that the prediction decides: staging is late because the
  * machine is busy, no kernel can serve, or the driver is the software driver. On an idle stream, a staged copy waits up
  * to 0.1 ms until the device has started a kernel, about 10 us if the device is idle. A small upload waits up to 30 us
- * (0.3 ms on the software driver) for an upload by ferry just before it on the stream.
+ * (0.3 ms on the software driver) for an upload by ferry just before it on the stream. With the source orders ANY and
+ * CALL, a contiguous upload of up to 64 KiB to linear memory does not wait on an idle stream: the driver copies the
+ * source into its commands.
  *
  * CALL is FERRY_SOURCE_ORDER_CALL with a pageable source, and DESTINATION_WRITTEN is that flag with a pageable
  * destination. If 32 MiB of such sources are in use, a copy with CALL waits as above 1 MiB.
