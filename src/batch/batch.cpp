@@ -262,8 +262,8 @@ error with_request(ferry_instance &instance, std::uint64_t &bad_index,
 }
 
 // Calls work(batch) with a copy for each piece of a file.
-error with_copies_of_pieces(ferry_instance &instance, const batch_input &pieces,
-                            function_ref<error(const batch_input &)> work) noexcept {
+[[gnu::cold, gnu::noinline]] error with_copies_of_pieces(ferry_instance &instance, const batch_input &pieces,
+                                                         function_ref<error(const batch_input &)> work) noexcept {
     growing<ferry_copy_desc> copies(instance.allocator);
     if (!copies.reserve(pieces.count)) return note_error(instance, no_memory), no_memory;
     for (std::uint64_t i = 0; i < pieces.count; ++i) {

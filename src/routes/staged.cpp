@@ -344,8 +344,8 @@ template <class Run> error for_each_part(const shape &whole, const extent &each,
 // A copy between a file and the device without a kernel and without slots. Threads move each part between the file and
 // a pinned block, and the copy engine moves it between the block and the device. Everything is in the order of the
 // stream, so all parts use one block.
-error run_through_block(machine &machine, const copy_step &step, const copy_site &site,
-                        staged_progress *progress) noexcept {
+[[gnu::cold, gnu::noinline]] error run_through_block(machine &machine, const copy_step &step, const copy_site &site,
+                                                     staged_progress *progress) noexcept {
     // A driver's call waits if too many operations are enqueued.
     constexpr std::uint64_t min_bytes = std::uint64_t{4} << 20, max_parts = 64;
     const extent each = part_of(step.shape, std::max(min_bytes, divide_up(step.shape.bytes(), max_parts)));
@@ -376,8 +376,8 @@ error run_through_block(machine &machine, const copy_step &step, const copy_site
 
 // A copy between a file and the device without a kernel. A call that waits copies parts, for which the slots suffice if
 // no other copy has them.
-error run_file_by_copies(machine &machine, const copy_step &step, const copy_site &site,
-                         staged_progress *progress) noexcept {
+[[gnu::cold, gnu::noinline]] error run_file_by_copies(machine &machine, const copy_step &step, const copy_site &site,
+                                                      staged_progress *progress) noexcept {
     const std::uint64_t most = machine.staging.slot_size() * (max_staging_copies / 2);
     const bool waits = step.plan.synchronise_after || step.plan.wait_in_the_call;
     const extent each =
