@@ -161,7 +161,7 @@ WRONG = {
          "copy_async(gpu, ints, memory, 3)"],
     "call broadcast_async_ticket()": ["broadcast_async(gpu, opened.at(0), destinations(addresses), 4, stream)"],
     "the file would be closed: keep the owner":
-        ["broadcast(gpu, file().at(0), destinations(addresses), 4)"],
+        ["file().at(0)"],
     "pass (gpu, to, value)": ["fill(memory, 1)", "fill(gpu, memory)"],
     "pass (gpu, to, value, stream)":
         ["fill_async(gpu, memory, 1)", "fill_async(memory, 1, stream)"],
