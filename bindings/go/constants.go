@@ -153,7 +153,7 @@ const (
 	ErrorImported         Status = -28 // imported: it cannot be freed, changed or allocated from, and ends with its import
 	ErrorNotShareable     Status = -29 // this memory, pool, event or semaphore cannot be shared
 	ErrorProfile          Status = -30 // the profile is damaged, old, or of another device or driver
-	ErrorRoute            Status = -31 // the route that the options force cannot take this copy: see value
+	ErrorRoute            Status = -31 // no route that the options allow can take this copy: see value
 	ErrorNoSoftwareDriver Status = -32 // libferry-software, the library of the software driver, is missing
 	ErrorSoftwareBuild    Status = -33 // libferry-software is of another build than this library
 	ErrorOtherKind        Status = -34 // full checks: memory of another kind than stated; a handle of another kind

@@ -607,7 +607,7 @@ FERRY_API int32_t ferry_version(void);
     (-28) /* imported: it cannot be freed, changed or allocated from, and ends with its import */
 #define FERRY_ERROR_NOT_SHAREABLE (-29)      /* this memory, pool, event or semaphore cannot be shared */
 #define FERRY_ERROR_PROFILE (-30)            /* the profile is damaged, old, or of another device or driver */
-#define FERRY_ERROR_ROUTE (-31)              /* the route that the options force cannot take this copy: see value */
+#define FERRY_ERROR_ROUTE (-31)              /* no route that the options allow can take this copy: see value */
 #define FERRY_ERROR_NO_SOFTWARE_DRIVER (-32) /* libferry-software, the library of the software driver, is missing */
 #define FERRY_ERROR_SOFTWARE_BUILD (-33)     /* libferry-software is of another build than this library */
 #define FERRY_ERROR_OTHER_KIND (-34)  /* full checks: memory of another kind than stated; a handle of another kind */

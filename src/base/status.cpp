@@ -66,7 +66,7 @@ constexpr own_status own_statuses[] = {
      "imported: this process cannot free it, change it or allocate from it, only close the import"},
     {"FERRY_ERROR_NOT_SHAREABLE", "this memory, pool, event or semaphore cannot be shared"},
     {"FERRY_ERROR_PROFILE", "the profile is damaged, or is for another version, device or driver"},
-    {"FERRY_ERROR_ROUTE", "the route that the options force does not support this copy"},
+    {"FERRY_ERROR_ROUTE", "no route that the options allow can take this copy"},
     {"FERRY_ERROR_NO_SOFTWARE_DRIVER",
      "the software driver is not installed: its library libferry-software cannot be loaded "
      "(Debian package libferry-software" FERRY_ABI_VERSION ")"},
