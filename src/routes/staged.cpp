@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "copy/split.h"
 #include "device/stream_order.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
@@ -315,32 +316,6 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 
-shape_end move_origin(shape_end end, std::uint64_t x, std::uint64_t y, std::uint64_t z) noexcept {
-    if (end.array) return end.x += x, end.y += y, end.z += z, end;
-    end.span.first += (z * end.slice_height + y) * end.row_pitch + x;
-    return end;
-}
-
-// The part of a row, or the rows, or the slices, that have at most `most` bytes.
-extent part_of(const shape &whole, std::uint64_t most) noexcept {
-    const std::uint64_t width = std::min(whole.width, most),
-                        height = std::clamp<std::uint64_t>(most / width, 1, whole.height);
-    return {width, height,
-            height < whole.height ? 1 : std::clamp<std::uint64_t>(most / (width * height), 1, whole.depth)};
-}
-
-// Calls run(part of the shape) for all parts of the size `each`, until one fails.
-template <class Run> error for_each_part(const shape &whole, const extent &each, const Run &run) noexcept {
-    error failed;
-    for (std::uint64_t z = 0; z < whole.depth && !failed; z += each.depth)
-        for (std::uint64_t y = 0; y < whole.height && !failed; y += each.height)
-            for (std::uint64_t x = 0; x < whole.width && !failed; x += each.width)
-                failed = run(shape{move_origin(whole.source, x, y, z), move_origin(whole.destination, x, y, z),
-                                   std::min(each.width, whole.width - x), std::min(each.height, whole.height - y),
-                                   std::min(each.depth, whole.depth - z)});
-    return failed;
-}
-
 // A copy between a file and the device without a kernel and without slots. Threads move each part between the file and
 // a pinned block, and the copy engine moves it between the block and the device. Everything is in the order of the
 // stream, so all parts use one block.
@@ -348,12 +323,11 @@ template <class Run> error for_each_part(const shape &whole, const extent &each,
                                                      staged_progress *progress) noexcept {
     // A driver's call waits if too many operations are enqueued.
     constexpr std::uint64_t min_bytes = std::uint64_t{4} << 20, max_parts = 64;
-    const extent each = part_of(step.shape, std::max(min_bytes, divide_up(step.shape.bytes(), max_parts)));
+    const std::uint64_t bytes = step.shape.bytes(), most = std::max(min_bytes, divide_up(bytes, max_parts));
     void *block = nullptr;
-    if (error failed = machine.read_buffers.allocate_on(site.stream, each.width * each.height * each.depth, block))
-        return failed;
+    if (error failed = machine.read_buffers.allocate_on(site.stream, std::min(bytes, most), block)) return failed;
     const bool is_read = step.shape.source.file;
-    const error failed = for_each_part(step.shape, each, [&](shape part) noexcept {
+    const error failed = for_each_chunk(step.shape, most, [&](shape part) noexcept {
         const auto first = reinterpret_cast<std::uintptr_t>(block);
         const shape_end in_block = {
             memory_kind::pinned, -1, nullptr, 0, 0, 0, {first, first + part.bytes() - 1}, part.width, part.height};
@@ -378,11 +352,9 @@ template <class Run> error for_each_part(const shape &whole, const extent &each,
 // no other copy has them.
 [[gnu::cold, gnu::noinline]] error run_file_by_copies(machine &machine, const copy_step &step, const copy_site &site,
                                                       staged_progress *progress) noexcept {
-    const std::uint64_t most = machine.staging.slot_size() * (max_staging_copies / 2);
     const bool waits = step.plan.synchronise_after || step.plan.wait_in_the_call;
-    const extent each =
-        waits ? part_of(step.shape, most) : extent{step.shape.width, step.shape.height, step.shape.depth};
-    return for_each_part(step.shape, each, [&](const shape &part) noexcept {
+    const std::uint64_t most = waits ? machine.staging.slot_size() * (max_staging_copies / 2) : step.shape.bytes();
+    return for_each_chunk(step.shape, most, [&](const shape &part) noexcept {
         copy_step of_part = step;
         of_part.shape = part;
         const error failed = enqueue_staged(machine, of_part, site, {.by_copies = true}, progress);
