@@ -146,7 +146,8 @@ error ipc_memory::open_pool(const handle_contents &contents, std::int64_t os_han
     return failed;
 }
 
-// Removes one import. If the import is the last one, the record stays and `last` points to it. Otherwise `last` is null.
+// Removes one import. If the pool must now be destroyed, the record stays and `last` points to it. Otherwise `last` is
+// null: other imports are left, or this instance exported the pool.
 error ipc_memory::remove_import(CUmemoryPool pool, imported_pool *&last) noexcept {
     last = nullptr;
     imported_pool *const known = find_pool(pool);
@@ -157,7 +158,10 @@ error ipc_memory::remove_import(CUmemoryPool pool, imported_pool *&last) noexcep
     }
     for (const imported_memory &memory : imported_memory_)
         if (memory.pool == pool) return refuse(FERRY_ERROR_IN_USE, FERRY_SIDE_NONE, FERRY_FIELD_POOL);
-    last = known;
+    if (known->is_own)
+        forget_import(pool);
+    else
+        last = known;
     return {};
 }
 
@@ -211,10 +215,6 @@ error ipc_memory::close_pool(CUmemoryPool pool) noexcept {
         imported_pool *last = nullptr;
         if (error failed = remove_import(pool, last)) return failed;
         if (!last) return {};
-        if (last->is_own) {
-            forget_import(pool);
-            return {};
-        }
         device = last->device;
         mark_closing(pool, true);
     }
@@ -228,10 +228,6 @@ error ipc_memory::begin_closing(CUmemoryPool pool, std::uintptr_t &closing, int 
     imported_pool *last = nullptr;
     if (error failed = remove_import(pool, last)) return failed;
     if (!last) return {};
-    if (last->is_own) {
-        forget_import(pool);
-        return {};
-    }
     closing = last->closing = ++closings_;
     device = last->device;
     mark_closing(pool, true);
