@@ -760,6 +760,28 @@ TEST_F(files, a_failed_transfer_names_the_piece) {
     expect_failed_index(2'000'250, FERRY_ITEM_PIECE, 6, enqueue, run); // in the gap before it
 }
 
+TEST_F(files, a_failed_transfer_names_the_piece_that_is_a_copy_of_its_own) {
+    if (!has_stream_waits()) GTEST_SKIP() << "this driver has no stream memory operations";
+    const temporary_file file(random_bytes(300'000, 39));
+    const file_owner opened = open(file);
+    const device_memory memory(100'000);
+    bytes here(100'000);
+    const ferry_piece pieces[] = {{memory, 0, 50'000},
+                                  {reinterpret_cast<std::uintptr_t>(here.data()), 100'000, 50'000},
+                                  {memory + 50'000, 200'000, 50'000}};
+    ferry_piece_list list;
+    ferry_piece_list_set(&list, pieces, 3);
+    list.source_file = opened.get();
+    const auto run = [&](ferry_error_info &error) {
+        EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_pieces(basic.get(), &list, nullptr, &error));
+    };
+    const auto enqueue = [&](ferry_ticket *&ticket, ferry_error_info &error) {
+        return ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, &ticket, &error);
+    };
+    for (const std::uint64_t i : {0, 1, 2})
+        expect_failed_index(100'000 * i + 7, FERRY_ITEM_PIECE, i, enqueue, run);
+}
+
 TEST_F(files, a_failed_transfer_names_the_copy_of_the_batch) {
     const bytes data = random_bytes(2'000'000, 38);
     const temporary_file file(data), written(bytes(1));

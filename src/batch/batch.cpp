@@ -293,7 +293,9 @@ error run_batch(ferry_instance &instance, const batch_input &input, copy_form fo
         const error failed = run_file_pieces(instance, input, form, stream, ticket, bad_index, are_copies);
         if (!are_copies) return failed;
         return with_copies_of_pieces(instance, input, [&](const batch_input &batch) noexcept {
-            return run_batch(instance, batch, form, stream, ticket, bad_index);
+            const error of_batch = run_batch(instance, batch, form, stream, ticket, bad_index);
+            if (ticket && ticket->item == FERRY_ITEM_COPY) ticket->item = FERRY_ITEM_PIECE;
+            return of_batch;
         });
     }
     const error failed = with_request(instance, bad_index, [&](batch_request &request) noexcept {

@@ -251,7 +251,7 @@ bool look_for(std::int64_t timeout_ns, const Look &look, const Pause &pause) noe
 std::uint64_t failed_index(const ferry_ticket &ticket) noexcept {
     const std::uint64_t at = ticket.progress.failed_at;
     const growing<std::uint64_t> &ends = ticket.piece_ends;
-    if (ticket.item != FERRY_ITEM_PIECE) return at;
+    if (ends.size() == 0) return at; // each copy has its index
     return static_cast<std::uint64_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
 }
 
