@@ -585,6 +585,7 @@ protected:
         if (is_without_access(status)) GTEST_SKIP() << "no peer access with atomics";
         ASSERT_OK(status);
         has_helper = true;
+        prepare(); // waits for the thread that pins more slots for the helper
     }
     void TearDown() override {
         if (has_helper) {
