@@ -6,6 +6,7 @@
 #include <csignal>
 #include <cstdarg>
 #include <cstring>
+#include <deque>
 #include <filesystem>
 #include <fstream>
 #include <random>
@@ -1548,6 +1549,47 @@ TEST_F(files, an_array_of_any_size_is_copied_without_a_surface) {
     }
     ferry_file_close(from);
     ferry_file_close(to);
+}
+
+// Each copy is too large for the slots, so it passes through a pinned block.
+TEST_F(files, an_asynchronous_copy_without_a_kernel_is_refused_while_other_streams_use_all_pinned_blocks) {
+    if (!has_stream_waits()) GTEST_SKIP() << "this driver has no stream memory operations";
+    ferry_options options = options_under_test();
+    options.staging_bytes = 65536;
+    options.staging = FERRY_STAGING_AT_OPEN; // a first copy behind the gate would wait for it
+    const instance_owner small = open_or_fail(options);
+    constexpr std::uint64_t size = 9'000'000, long_size = 300 << 20; // blocks of 4 MiB, and a larger block
+    const bytes data = random_bytes(size, 33);
+    const temporary_file file(data);
+    file.resize(long_size);
+    ferry_file *opened = nullptr;
+    ASSERT_OK(ferry_file_open(small.get(), file.path().c_str(), nullptr, &opened, nullptr));
+    const device_memory memory(long_size);
+    const auto enqueue = [&](std::uint64_t width, CUstream on, ferry_ticket *&ticket) {
+        ferry_copy_desc copy = {on_device(memory), {}, width, 1, 1, {}};
+        ferry_place_file(&copy.source, opened, 0);
+        return ferry_copy_async(small.get(), &copy, no_kernels, on, &ticket, nullptr);
+    };
+    ferry_ticket *refused = nullptr;
+    std::deque<test_stream> streams(9);
+    std::vector<ferry_ticket *> tickets(streams.size());
+    gate before(streams[0]);
+    for (std::size_t i = 0; i < 8; ++i) {
+        if (i > 0) before.hold(streams[i]);
+        ASSERT_OK(enqueue(size, streams[i], tickets[i])) << i;
+    }
+    EXPECT_EQ(FERRY_ERROR_LIMIT, enqueue(long_size, streams[8], refused));
+    EXPECT_EQ(nullptr, refused);
+    EXPECT_OK(enqueue(size, streams[8], tickets[8])) << "a block of the same size is used again";
+    before.open();
+    for (ferry_ticket *const ticket : tickets) {
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+    for (const test_stream &one : streams)
+        EXPECT_OK(raw().cuStreamSynchronize(one));
+    EXPECT_EQ(data, read_back(memory, size));
+    ferry_file_close(opened);
 }
 
 TEST_F(files, a_batch_with_files_names_the_copy_that_is_wrong) {

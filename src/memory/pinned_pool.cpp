@@ -24,7 +24,7 @@ void *pinned_pool::hand_out(pinned_block &one) noexcept {
     return pinned_slabs::address_of(one);
 }
 
-error pinned_pool::make_room(int block_class, pool_lock &held, pinned_block *&found) noexcept {
+error pinned_pool::make_room(int block_class, bool may_release, pool_lock &held, pinned_block *&found) noexcept {
     const std::uint64_t needed = pinned_slabs::min_size(block_class);
     if (needed <= slabs_.room()) return {};
     waits_.collect(held);
@@ -32,7 +32,7 @@ error pinned_pool::make_room(int block_class, pool_lock &held, pinned_block *&fo
     const std::uint64_t left = slabs_.room(); // may differ from an earlier value because of other threads
     if (needed <= left) return {};
     // A release waits for the device, so the instance's own pools avoid it.
-    const bool can_release = needed - left <= slabs_.ready_bytes();
+    const bool can_release = may_release && needed - left <= slabs_.ready_bytes();
     if (use_ == use::of_instance || !can_release)
         if ((found = slabs_.take_ready_or_larger(block_class))) return {};
     if (can_release)
@@ -41,7 +41,8 @@ error pinned_pool::make_room(int block_class, pool_lock &held, pinned_block *&fo
     return use_ == use::of_program ? slabs_.refuse(needed) : at_limit;
 }
 
-error pinned_pool::find_or_grow(int block_class, bool may_grow, pool_lock &held, pinned_block *&found) noexcept {
+error pinned_pool::find_or_grow(const stream_use *use, int block_class, bool may_grow, pool_lock &held,
+                                pinned_block *&found) noexcept {
     for (unsigned turns = std::min(waits_.count_streams(block_class), max_turns); turns > 0;) {
         if (!(found = waits_.find_completed(block_class, turns, held))) continue;
         if (!slabs_.is_outdated(*found->home)) return {};
@@ -50,7 +51,9 @@ error pinned_pool::find_or_grow(int block_class, bool may_grow, pool_lock &held,
     if ((found = slabs_.take_ready(block_class))) return {};
     error failed = at_limit;
     if (may_grow) {
-        if (error no_room = make_room(block_class, held, found)) return no_room;
+        // For a stream, allocate_for takes a block that its stream waits for, so that the host does not wait.
+        const bool may_release = use_ == use::of_program || !use || !waits_.oldest(block_class);
+        if (error no_room = make_room(block_class, may_release, held, found)) return no_room;
         if (found) return {};
         failed = slabs_.grow(block_class, held, found);
         if (failed.status != FERRY_ERROR_LIMIT) return failed;
@@ -73,7 +76,7 @@ error pinned_pool::allocate_for(const stream_use *use, std::uint64_t size, bool 
     if (!relaxed.entered()) return relaxed.why();
     pool_lock held(mutex_);
     pinned_block *found = nullptr;
-    if (error failed = find_or_grow(block_class, may_grow, held, found)) {
+    if (error failed = find_or_grow(use, block_class, may_grow, held, found)) {
         block_wait *const oldest = use ? waits_.oldest(block_class) : nullptr;
         if (!oldest) return failed;
         if (error not_ordered = waits_.take_behind(*oldest, use->stream, held, found)) return not_ordered;

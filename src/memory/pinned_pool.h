@@ -49,9 +49,10 @@ private:
     void *hand_out(pinned_block &one) noexcept;
     // Finds a block that can be used without waiting: a completed block, or else a block of a new slab, or else a larger
     // completed block.
-    error find_or_grow(int block_class, bool may_grow, pool_lock &held, pinned_block *&found) noexcept;
+    error find_or_grow(const stream_use *use, int block_class, bool may_grow, pool_lock &held,
+                       pinned_block *&found) noexcept;
     // Makes space for a slab below the limit, or finds a block that has become ready in the meantime.
-    [[gnu::cold]] error make_room(int block_class, pool_lock &held, pinned_block *&found) noexcept;
+    [[gnu::cold]] error make_room(int block_class, bool may_release, pool_lock &held, pinned_block *&found) noexcept;
     // Locks the mutex and makes all completed blocks ready.
     [[gnu::cold]] error collect(pool_lock &held) noexcept;
 
