@@ -1551,6 +1551,34 @@ TEST_F(files, an_array_of_any_size_is_copied_without_a_surface) {
     ferry_file_close(to);
 }
 
+TEST_F(files, an_asynchronous_copy_above_2_GiB_without_a_kernel_is_refused) {
+    if (!has_stream_waits()) GTEST_SKIP() << "this driver has no stream memory operations";
+    constexpr std::uint64_t limit = std::uint64_t{2} << 30;
+    const temporary_file file(bytes(1)); // the other bytes are a hole
+    file.resize(limit + 1);
+    const file_owner opened = open(file, FERRY_FILE_READ | FERRY_FILE_WRITE);
+    const device_memory memory(limit + 1);
+    const ferry_place at_file = in_file(opened, 0), end = on_device(memory);
+    for (const bool reads : {true, false}) {
+        const ferry_copy_desc copy = {reads ? end : at_file, reads ? at_file : end, limit + 1, 1, 1, {}};
+        for (const bool is_batch : {false, true}) {
+            SCOPED_TRACE(testing::Message() << (reads ? "read" : "written") << (is_batch ? " in a batch" : ""));
+            ferry_error_info error = new_error();
+            ferry_ticket *ticket = nullptr;
+            const std::int32_t status =
+                is_batch ? ferry_copy_batch_async(basic.get(), &copy, 1, no_kernels, stream, &ticket, &error)
+                         : ferry_copy_async(basic.get(), &copy, no_kernels, stream, &ticket, &error);
+            EXPECT_EQ(FERRY_ERROR_LIMIT, status) << describe(error);
+            EXPECT_EQ(FERRY_SIDE_EXTENT, error.side) << describe(error);
+            EXPECT_EQ(FERRY_FIELD_SIZE, error.field) << describe(error);
+            EXPECT_EQ(limit + 1, error.value) << describe(error);
+            EXPECT_EQ(limit, error.limit) << describe(error);
+            EXPECT_EQ(nullptr, ticket);
+        }
+    }
+    EXPECT_OK(raw().cuStreamQuery(stream)) << "nothing was enqueued";
+}
+
 // Each copy is too large for the slots, so it passes through a pinned block.
 TEST_F(files, an_asynchronous_copy_without_a_kernel_is_refused_while_other_streams_use_all_pinned_blocks) {
     if (!has_stream_waits()) GTEST_SKIP() << "this driver has no stream memory operations";
@@ -1589,6 +1617,29 @@ TEST_F(files, an_asynchronous_copy_without_a_kernel_is_refused_while_other_strea
     for (const test_stream &one : streams)
         EXPECT_OK(raw().cuStreamSynchronize(one));
     EXPECT_EQ(data, read_back(memory, size));
+    ferry_file_close(opened);
+}
+
+TEST_F(files, a_budget_that_is_too_small_for_a_pinned_block_refuses_a_copy_without_a_kernel) {
+    if (!has_stream_waits()) GTEST_SKIP() << "this driver has no stream memory operations";
+    ferry_options options = options_under_test();
+    options.max_pinned_bytes = 2 << 20;
+    const instance_owner small = open_or_fail(options);
+    constexpr std::uint64_t size = 300 << 20;
+    const temporary_file file(bytes(1));
+    file.resize(size);
+    ferry_file *opened = nullptr;
+    ASSERT_OK(ferry_file_open(small.get(), file.path().c_str(), nullptr, &opened, nullptr));
+    const device_memory memory(size);
+    ferry_copy_desc copy = {on_device(memory), {}, size, 1, 1, {}};
+    ferry_place_file(&copy.source, opened, 0);
+    ferry_error_info error = new_error();
+    ferry_ticket *ticket = nullptr;
+    EXPECT_EQ(FERRY_ERROR_LIMIT, ferry_copy_async(small.get(), &copy, no_kernels, stream, &ticket, &error));
+    EXPECT_EQ(FERRY_SIDE_OPTIONS, error.side) << describe(error);
+    EXPECT_EQ(FERRY_FIELD_MAX_PINNED_BYTES, error.field) << describe(error);
+    EXPECT_EQ(options.max_pinned_bytes, error.limit) << describe(error);
+    EXPECT_EQ(nullptr, ticket);
     ferry_file_close(opened);
 }
 

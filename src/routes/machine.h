@@ -67,14 +67,16 @@ struct machine : opened_driver, machine_settings {
     // The tables from which kernels read their pieces.
     pinned_pool tables{
         cu, contexts, pinned, allocator, {.owner = host_owner::tables}, 0, 0, pinned_pool::use::of_instance};
-    // The buffers into which calling threads have read the sources of enqueued copies.
+    // The buffers into which calling threads have read the sources of enqueued copies, and the blocks through which
+    // files are copied without a kernel.
+    static constexpr std::uint64_t max_read_buffer_bytes = std::uint64_t{32} << 20;
     pinned_pool read_buffers{cu,
                              contexts,
                              pinned,
                              allocator,
                              {.owner = host_owner::read_buffers},
                              0,
-                             std::uint64_t{32} << 20,
+                             max_read_buffer_bytes,
                              pinned_pool::use::of_instance};
     small_uploads uploads;
     staging_engine staging{cu, contexts, kernels, pinned, devices, allocator};

@@ -324,6 +324,9 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     // A driver's call waits if too many operations are enqueued.
     constexpr std::uint64_t min_bytes = std::uint64_t{4} << 20, max_parts = 64;
     const std::uint64_t bytes = step.shape.bytes(), most = std::max(min_bytes, divide_up(bytes, max_parts));
+    constexpr std::uint64_t limit = max_parts * machine::max_read_buffer_bytes;
+    if (bytes > limit)
+        return refuse(FERRY_ERROR_LIMIT, FERRY_SIDE_EXTENT, FERRY_FIELD_SIZE, numbers::at_most, limit, bytes);
     void *block = nullptr;
     if (error failed = machine.read_buffers.allocate_on(site.stream, std::min(bytes, most), block)) return failed;
     const bool is_read = step.shape.source.file;
