@@ -665,6 +665,7 @@ TEST_F(files, pieces_of_a_file_name_what_is_wrong) {
     captured_graph graph(stream);
     ferry_ticket *ticket = nullptr;
     EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_copy_pieces_async(basic.get(), &list, nullptr, stream, &ticket, &error));
+    EXPECT_EQ(error.field, FERRY_FIELD_SOURCE_FILE) << describe(error);
     graph.end();
 }
 
@@ -1301,6 +1302,7 @@ TEST_F(files, only_regular_files_can_be_opened) {
     close(ends[0]), close(ends[1]);
     for (const std::int64_t bad : {std::int64_t{-1}, std::int64_t{ends[0]}, std::int64_t{1} << 40}) {
         EXPECT_EQ(FERRY_ERROR_FILE, ferry_file_open_descriptor(basic.get(), bad, nullptr, &file, &error));
+        EXPECT_EQ(error.field, FERRY_FIELD_OS_HANDLE);
         EXPECT_EQ(error.value, static_cast<std::uint64_t>(EBADF));
     }
 }
@@ -1728,16 +1730,24 @@ TEST_F(files, prepared_batches_fills_and_graphs_refuse_files) {
     const ferry_copy_desc both[] = {{on_device(memory), in_file(opened, 0), 100, 1, 1, {}},
                                     {in_file(opened, 0), on_device(memory), 10, 2, 1, {}}};
     for (const ferry_copy_desc &one : both) {
+        const std::int32_t side = one.source.file ? FERRY_SIDE_SOURCE : FERRY_SIDE_DESTINATION;
         ferry_error_info error = new_error();
         ferry_prepared *prepared = nullptr;
         EXPECT_EQ(FERRY_ERROR_UNSUPPORTED,
                   ferry_prepared_create(basic.get(), &one, 1, nullptr, stream, &prepared, &error))
             << describe(error);
-        EXPECT_EQ(error.field, FERRY_FIELD_KIND);
+        EXPECT_EQ(error.side, side) << describe(error);
+        EXPECT_EQ(error.field, FERRY_FIELD_KIND) << describe(error);
         captured_graph graph(stream);
-        ferry_ticket *ticket = nullptr;
-        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_copy_async(basic.get(), &one, nullptr, stream, &ticket, &error));
-        EXPECT_EQ(FERRY_ERROR_CAPTURE, ferry_copy_batch_async(basic.get(), &one, 1, nullptr, stream, &ticket, &error));
+        for (const bool is_batch : {false, true}) {
+            ferry_ticket *ticket = nullptr;
+            error = new_error();
+            EXPECT_EQ(FERRY_ERROR_CAPTURE,
+                      is_batch ? ferry_copy_batch_async(basic.get(), &one, 1, nullptr, stream, &ticket, &error)
+                               : ferry_copy_async(basic.get(), &one, nullptr, stream, &ticket, &error));
+            EXPECT_EQ(error.side, side) << describe(error);
+            EXPECT_EQ(error.field, FERRY_FIELD_FILE) << describe(error);
+        }
         graph.end();
     }
     ferry_fill_desc fill;
@@ -1747,6 +1757,33 @@ TEST_F(files, prepared_batches_fills_and_graphs_refuse_files) {
     ferry_error_info error = new_error();
     EXPECT_EQ(FERRY_ERROR_UNSUPPORTED, ferry_fill(basic.get(), &fill, nullptr, &error));
     EXPECT_EQ(error.side, FERRY_SIDE_DESTINATION);
+    EXPECT_EQ(error.field, FERRY_FIELD_KIND) << describe(error);
+}
+
+TEST_F(files, an_instance_without_staging_refuses_copies_of_files_with_the_obstacle) {
+    ferry_options options = options_under_test();
+    options.staging = FERRY_STAGING_NONE;
+    const instance_owner other = open_or_fail(options);
+    const temporary_file file(bytes(100));
+    const device_memory memory(100);
+    ferry_file *opened = nullptr;
+    const ferry_file_options both = {sizeof both, FERRY_FILE_READ | FERRY_FILE_WRITE, FERRY_FILE_DIRECT_AUTO, 0};
+    ASSERT_OK(ferry_file_open(other.get(), file.path().c_str(), &both, &opened, nullptr));
+    ferry_place at_file;
+    ferry_place_file(&at_file, opened, 0);
+    for (const bool reads : {true, false}) {
+        const ferry_copy_desc copy = {
+            reads ? on_device(memory) : at_file, reads ? at_file : on_device(memory), 100, 1, 1, {}};
+        for (const bool waits : {true, false}) {
+            ferry_error_info error = new_error();
+            ferry_ticket *ticket = nullptr;
+            EXPECT_EQ(FERRY_ERROR_ROUTE, waits
+                                             ? ferry_copy(other.get(), &copy, nullptr, &error)
+                                             : ferry_copy_async(other.get(), &copy, nullptr, stream, &ticket, &error));
+            EXPECT_EQ(error.value, static_cast<std::uint64_t>(FERRY_OBSTACLE_NO_STAGING)) << describe(error);
+        }
+    }
+    ferry_file_close(opened);
 }
 
 TEST_F(files, an_explanation_names_the_file_and_the_staged_route) {
