@@ -9,6 +9,7 @@
 #include <deque>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <random>
 #include <span>
 #include <thread>
@@ -1171,6 +1172,75 @@ TEST_F(files, the_failure_of_a_released_ticket_is_logged_and_counted) {
         EXPECT_EQ(log.count, is_seen ? 0 : 1) << log.text;
         EXPECT_EQ(log.text.find("a copy of a file failed") == 0, !is_seen) << log.text;
     }
+}
+
+TEST_F(files, the_log_names_the_copy_of_a_batch_that_failed_after_its_ticket_was_released) {
+    std::vector<std::string> log;
+    ferry_options options = options_under_test();
+    options.log = [](void *to, std::int32_t level, const char *message) {
+        if (level == FERRY_LOG_ERROR) static_cast<std::vector<std::string> *>(to)->emplace_back(message);
+    };
+    options.log_user = &log;
+    options.staging = FERRY_STAGING_AT_OPEN; // loading kernels behind the gate would wait for it
+    const bytes data(2'000'000);
+    const temporary_file file(data);
+    const device_memory memory(data.size());
+    ferry_copy_options with_tag = {};
+    with_tag.struct_size = sizeof with_tag;
+    with_tag.tag = 77;
+    // Each form reads 100'000 bytes from byte 1'500'000 on, which the file lacks.
+    using enqueue_form = std::int32_t(ferry_instance *, ferry_file *, ferry_ticket *&);
+    const auto expect_line = [&](const char *in_batch, const std::function<enqueue_form> &enqueue) {
+        SCOPED_TRACE(in_batch);
+        log.clear();
+        file.write(data);
+        instance_owner logged = open_or_fail(options);
+        ferry_file *opened = nullptr;
+        ASSERT_OK(ferry_file_open(logged.get(), file.path().c_str(), nullptr, &opened, nullptr));
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(enqueue(logged.get(), opened, ticket)); // creates what would wait for the gate
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+        {
+            gate before(stream);
+            ASSERT_OK(enqueue(logged.get(), opened, ticket));
+            file.resize(1'000'000);
+            EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+            before.open();
+        }
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        ferry_file_close(opened);
+        logged.reset();
+        ASSERT_EQ(log.size(), 1u);
+        EXPECT_EQ(log[0], "a copy of a file failed after its ticket was released: error -1 of the system at byte "
+                          "1500000" +
+                              std::string(in_batch) + ", tag 77");
+    };
+    const auto read = [&](ferry_file *from, std::uint64_t offset) {
+        ferry_copy_desc copy = {on_device(memory + offset), {}, 100'000, 1, 1, {}};
+        ferry_place_file(&copy.source, from, offset);
+        return copy;
+    };
+    expect_line("", [&](ferry_instance *on, ferry_file *from, ferry_ticket *&ticket) {
+        const ferry_copy_desc copy = read(from, 1'500'000);
+        return ferry_copy_async(on, &copy, &with_tag, stream, &ticket, nullptr);
+    });
+    expect_line(", copy 2 of its batch", [&](ferry_instance *on, ferry_file *from, ferry_ticket *&ticket) {
+        const ferry_copy_desc copies[] = {read(from, 0),
+                                          {on_device(memory + 300'000), on_device(memory + 400'000), 1000, 1, 1, {}},
+                                          read(from, 1'500'000)};
+        return ferry_copy_batch_async(on, copies, std::size(copies), &with_tag, stream, &ticket, nullptr);
+    });
+    expect_line(", piece 3 of its batch", [&](ferry_instance *on, ferry_file *from, ferry_ticket *&ticket) {
+        const ferry_piece pieces[] = {{memory, 0, 10'000},
+                                      {memory + 10'000, 10'000, 10'000},
+                                      {memory + 500'000, 500'000, 200'000},
+                                      {memory + 1'500'000, 1'500'000, 100'000}};
+        ferry_piece_list list;
+        ferry_piece_list_set(&list, pieces, std::size(pieces));
+        list.source_file = from;
+        return ferry_copy_pieces_async(on, &list, &with_tag, stream, &ticket, nullptr);
+    });
 }
 
 #if defined(__linux__)

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cinttypes>
+#include <cstdio>
 #include <iterator>
 #include <memory>
 #include <new>
@@ -101,16 +102,28 @@ void destroy_event(ferry_ticket &ticket) noexcept {
     ticket.passed = nullptr;
 }
 
+// The index of the failed copy in its batch. A piece of 0 bytes ends where the piece before it ends, so it is not found.
+std::uint64_t failed_index(const ferry_ticket &ticket) noexcept {
+    const std::uint64_t at = ticket.progress.failed_at;
+    const growing<std::uint64_t> &ends = ticket.piece_ends;
+    if (ends.size() == 0) return at; // each copy has its index
+    return static_cast<std::uint64_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
+}
+
 // Logs the failure of a file that the program does not know. No thread may write to the progress any more.
 void log_failure(ferry_ticket &ticket) noexcept {
     const staged_progress &progress = ticket.progress;
     const file_failure &failed = progress.failure;
     if (!progress.has_failed || failed.code == file_failure::cancelled || ticket.is_failure_known.exchange(true))
         return;
+    char in_batch[48] = "";
+    if (ticket.item != FERRY_ITEM_NONE)
+        std::snprintf(in_batch, sizeof in_batch, ", %s %" PRIu64 " of its batch",
+                      ticket.item == FERRY_ITEM_PIECE ? "piece" : "copy", failed_index(ticket));
     ticket.instance.log.write(FERRY_LOG_ERROR,
                               "a copy of a file failed after its ticket was released: error %" PRId32
-                              " of the system at byte %" PRIu64 ", tag %" PRIu64,
-                              failed.code, failed.offset, ticket.tag);
+                              " of the system at byte %" PRIu64 "%s, tag %" PRIu64,
+                              failed.code, failed.offset, in_batch, ticket.tag);
 }
 
 } // namespace
@@ -245,14 +258,6 @@ bool look_for(std::int64_t timeout_ns, const Look &look, const Pause &pause) noe
         if (passed >= limit) return false;
         pause(std::min(std::clamp(passed / share, min_ns, max_ns), limit - passed));
     }
-}
-
-// The index of the failed copy in its batch. A piece of 0 bytes ends where the piece before it ends, so it is not found.
-std::uint64_t failed_index(const ferry_ticket &ticket) noexcept {
-    const std::uint64_t at = ticket.progress.failed_at;
-    const growing<std::uint64_t> &ends = ticket.piece_ends;
-    if (ends.size() == 0) return at; // each copy has its index
-    return static_cast<std::uint64_t>(std::upper_bound(ends.begin(), ends.end(), at) - ends.begin());
 }
 
 error with_failure(ferry_ticket &ticket, const error &failed, error_item &failed_copy) noexcept {
