@@ -10,6 +10,7 @@
 #include <string>
 #include <thread>
 
+#include "driver/result.h"
 #include "ferry/ferry_file.h"
 #include "support/counted_test.h"
 #include "support/dying_context.h"
@@ -557,6 +558,33 @@ TEST_F(broadcasts, an_error_of_the_driver_names_a_copy_of_the_broadcast) {
     EXPECT_GE(error.index, 1u);
     driver.heal();
     ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+// Without memory for lanes, the stream makes the copies one by one, in the order of the devices.
+TEST_F(broadcasts, an_error_of_the_driver_names_the_copy_of_a_broadcast_without_lanes) {
+    const std::uint64_t size = 4 * megabyte;
+    const pinned_memory pinned(size);
+    on_all_devices(size + 64);
+    const std::uint64_t to[] = {stations[0].address() + size, stations[1].address(), stations[0].address()},
+                        from[] = {at(pinned), at(pinned), at(pinned)}, sizes[] = {64, size, size};
+    const auto run = [&](ferry_error_info &error) {
+        driver.fail("cuStreamCreateWithPriority", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+        return ferry_copy_pieces_async(counted.get(), in_arrays(to, from, sizes, 3), nullptr, stream, nullptr, &error);
+    };
+    const struct {
+        const char *entry;
+        int nth; // the first copy is in no broadcast
+        std::uint64_t index;
+    } failures[] = {{"cuMemcpy3DAsync", 2, 2}, {"cuMemcpy3DPeerAsync", 1, 1}};
+    for (const auto &[entry, nth, index] : failures) {
+        ferry_error_info error = new_error();
+        driver.fail(entry, CUDA_ERROR_NOT_SUPPORTED, nth, true);
+        EXPECT_EQ(to_status(CUDA_ERROR_NOT_SUPPORTED), run(error)) << describe(error);
+        EXPECT_EQ(error.item, FERRY_ITEM_PIECE) << describe(error);
+        EXPECT_EQ(error.index, index) << describe(error);
+        driver.heal();
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
 }
 
 // ---- Contexts that die
