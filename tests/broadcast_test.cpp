@@ -718,6 +718,42 @@ TEST_F(broadcasts_of_files, a_file_that_becomes_shorter_fails_the_ticket) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
+TEST_F(broadcasts_of_files, a_range_for_another_device_is_refused_while_blocked_streams_use_all_lanes) {
+    const std::uint64_t size = 4 * megabyte;
+    on_all_devices(size);
+    const std::vector<ferry_copy_desc> copies = {read_to(0, megabyte, 100), read_to(1, 0, size)};
+    run(copies, true); // creates what would wait for the gate
+    std::vector<ferry_ticket *> tickets;
+    std::deque<test_stream> held(9);
+    {
+        gate shut(held[0]);
+        for (std::size_t i = 1; i < held.size(); ++i)
+            shut.hold(held[i]);
+        for (const test_stream &one : held) {
+            ferry_error_info error = new_error();
+            ferry_ticket *ticket = nullptr;
+            const std::int32_t status =
+                ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, one, &ticket, &error);
+            if (ticket) tickets.push_back(ticket);
+            if (status == FERRY_SUCCESS) continue;
+            EXPECT_EQ(status, FERRY_ERROR_LIMIT) << describe(error);
+            EXPECT_EQ(error.item, FERRY_ITEM_COPY) << describe(error);
+            EXPECT_EQ(error.index, 1u) << describe(error);
+        }
+        EXPECT_GE(tickets.size(), 1u);
+        EXPECT_LT(tickets.size(), held.size());
+    }
+    for (ferry_ticket *const ticket : tickets) {
+        EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+        EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+    for (const test_stream &one : held)
+        EXPECT_OK(raw().cuStreamSynchronize(one));
+    run(copies, false);
+    const bytes found = stations[1].read();
+    EXPECT_TRUE(std::equal(found.begin(), found.end(), sent.begin()));
+}
+
 // Boxes of a file are copied only in the batch's own context. Nothing of such a batch is copied.
 TEST_F(broadcasts_of_files, a_box_for_another_device_is_refused) {
     const std::size_t last = contexts.size() - 1;

@@ -65,7 +65,7 @@ error broadcast::run(std::uint64_t &bad_index) noexcept {
             failed = enqueue(index);
             const error joined = lanes_.join();
             if (!failed) failed = joined;
-        } else if (lacks_memory(failed)) {
+        } else if (lacks_memory(failed) && !to_.source().file) {
             failed = copy_one_by_one(index);
         }
     }
@@ -174,14 +174,14 @@ std::uint64_t broadcast::size_of_passed(unsigned devices) const noexcept {
     return devices == 1 ? to_.size() : chunk;
 }
 
-// Used if no lane is free, or if memory for lanes runs out.
+// Used if no lane is free, or if memory for lanes runs out. Not for files, which the caller's stream cannot copy to
+// other devices.
 error broadcast::copy_one_by_one(std::uint64_t &bad_index) noexcept {
     int device = -1;
     if (error failed = instance_.contexts.device_of_current(site_.context, device)) return failed;
     for (unsigned i = 0; i < to_.count(); ++i)
-        if (error failed =
-                lanes_.copy_line(to_.part_of(i, 0, to_.size()), to_.part_of_source(0, to_.size()), device,
-                                 {.context = site_.context, .stream = site_.stream, .index = index_of(i)}, false)) {
+        if (error failed = lanes_.copy_line(to_.part_of(i, 0, to_.size()), to_.part_of_source(0, to_.size()), device,
+                                            {.context = site_.context, .stream = site_.stream}, false)) {
             bad_index = index_of(i);
             return failed;
         }
