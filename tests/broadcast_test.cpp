@@ -25,6 +25,10 @@
 #include "support/temporary_file.h"
 #include "support/waiting_free.h"
 
+#if defined(__linux__)
+#include <unistd.h>
+#endif
+
 namespace ferry::test {
 namespace {
 
@@ -753,6 +757,29 @@ TEST_F(broadcasts_of_files, a_range_for_another_device_is_refused_while_blocked_
     const bytes found = stations[1].read();
     EXPECT_TRUE(std::equal(found.begin(), found.end(), sent.begin()));
 }
+
+#if defined(__linux__)
+// The file has fewer bytes than the system reports, so that its copy fails too. The error has the status of the call.
+TEST_F(broadcasts_of_files, an_error_of_the_call_names_its_copy_although_the_file_of_another_copy_fails) {
+    const char *const short_file = "/sys/kernel/mm/transparent_hugepage/enabled";
+    if (access(short_file, R_OK) != 0) GTEST_SKIP() << "no " << short_file;
+    ferry_file *other = nullptr;
+    ASSERT_OK(ferry_file_open(counted.get(), short_file, nullptr, &other, nullptr));
+    on_all_devices(4096);
+    std::vector<ferry_copy_desc> copies = {read_to(0, 0, 4096), read_to(1, 0, 4096)};
+    copies[0].source.file = other;
+    driver.fail("cuStreamCreateWithPriority", CUDA_ERROR_OUT_OF_MEMORY, 1, true); // of lanes
+    ferry_error_info error = new_error();
+    EXPECT_EQ(to_status(CUDA_ERROR_OUT_OF_MEMORY),
+              ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, &error));
+    EXPECT_EQ(error.index, 1u) << describe(error);
+    driver.heal();
+    error = new_error();
+    EXPECT_EQ(FERRY_ERROR_FILE, ferry_copy_batch(counted.get(), copies.data(), copies.size(), nullptr, &error));
+    EXPECT_EQ(error.index, 0u) << describe(error);
+    ferry_file_close(other);
+}
+#endif
 
 // Boxes of a file are copied only in the batch's own context. Nothing of such a batch is copied.
 TEST_F(broadcasts_of_files, a_box_for_another_device_is_refused) {

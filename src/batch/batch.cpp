@@ -197,7 +197,7 @@ error run(ferry_instance &instance, const batch_input &input, copy_form form, CU
     if (error failed = begin_ticket(ticket, stream)) return failed;
     const error failed = run_planned(instance, input, form, site, request);
     const error helped = instance.staging.help(of_call); // afterwards, no thread writes to it
-    const bool is_of_file = failed.status == FERRY_ERROR_FILE || helped.status == FERRY_ERROR_FILE;
+    const bool is_of_file = (failed ? failed : helped).status == FERRY_ERROR_FILE;
     if (is_of_file && site.files->has_failed) request.bad_index = site.files->failed_at;
     if (failed) return failed;
     if (helped) return helped.status == FERRY_ERROR_FILE ? to_error(of_call.failure) : helped;
