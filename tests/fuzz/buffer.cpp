@@ -290,6 +290,11 @@ std::optional<witness::difference> witness::first_difference(const buffer &one) 
                               hexadecimal(one.model.data()) + ")"};
 }
 
+bytes witness::read(const buffer &one) {
+    const std::byte *const found = fetch(one);
+    return {found, found + one.size()};
+}
+
 void witness::write_model(buffer &one) {
     if (one.file()) return one.on_disk().write(one.model);
     std::byte *const to = one.traits().is_on_host ? one.bytes_on_host() : room_for(one.size());

@@ -141,6 +141,7 @@ public:
         std::string words;
     };
     std::optional<difference> first_difference(const buffer &one);
+    bytes read(const buffer &one);
     void write_model(buffer &one);
 
 private:

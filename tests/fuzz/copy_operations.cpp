@@ -1,9 +1,5 @@
 // Operations that perform a single copy, in every form of the call. The explanation must match the actual copy.
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <thread>
-
+#include "fuzz/limited_gate.h"
 #include "fuzz/operations.h"
 
 namespace ferry::test {
@@ -206,41 +202,6 @@ void copy_bytes_at_once(world &w) {
 }
 
 // ---- Waiting
-
-namespace {
-
-// Blocks a stream until the gate is opened, for at most 60 s. A call that waits for the stream shows as a timeout. A
-// call that pins memory, such as the first relay, may take seconds if other processes use the processors.
-class limited_gate {
-public:
-    explicit limited_gate(const lane &on) {
-        const made_current scope(on.context);
-        EXPECT_OK(raw().cuLaunchHostFunc(
-            on.stream,
-            [](void *argument) {
-                using namespace std::chrono;
-                const std::unique_ptr<owner> held(static_cast<owner *>(argument));
-                const auto until = steady_clock::now() + seconds(60);
-                while (!(*held)->is_open && steady_clock::now() < until)
-                    std::this_thread::sleep_for(microseconds(100));
-                (*held)->has_timed_out = !(*held)->is_open;
-            },
-            new owner(state_)));
-    }
-    ~limited_gate() { open(); }
-    limited_gate(const limited_gate &) = delete;
-    void open() { state_->is_open = true; }
-    bool has_timed_out() const { return state_->has_timed_out; }
-
-private:
-    struct state {
-        std::atomic<bool> is_open = false, has_timed_out = false;
-    };
-    using owner = std::shared_ptr<state>; // shared with the host function, which may end later
-    owner state_ = std::make_shared<state>();
-};
-
-} // namespace
 
 void copy_on_a_held_stream(world &w) {
     if (w.run.setting.kernels == FERRY_KERNELS_LAZY && w.run.setting.staging == FERRY_STAGING_NONE)

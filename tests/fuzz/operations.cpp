@@ -18,6 +18,8 @@ const operation operations[] = {
     {"synchronous fill", 3, fill_at_once},
     {"file read on a stream", 3, read_a_file_on_a_stream},
     {"file written", 2, write_a_file},
+    {"file made shorter or longer", 3, resize_a_file},
+    {"file made shorter or longer during a copy", 3, resize_a_file_during_a_copy, true},
     {"write by a host function", 6, write_by_a_host_function},
     {"write by the program", 4, write_by_the_program},
     {"held stream", 6, hold_a_stream},

@@ -18,11 +18,15 @@ void make_a_stream_wait_for_a_ticket(world &);
 // fill_operations.cpp
 void fill_on_a_stream(world &);
 void fill_at_once(world &);
-void read_a_file_on_a_stream(world &w);
-void write_a_file(world &w);
 void write_by_a_host_function(world &);
 void write_by_the_program(world &);
 void hold_a_stream(world &);
+
+// file_operations.cpp
+void read_a_file_on_a_stream(world &);
+void write_a_file(world &);
+void resize_a_file(world &);
+void resize_a_file_during_a_copy(world &);
 
 // batch_operations.cpp
 void batch_on_a_stream(world &);
