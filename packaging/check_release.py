@@ -129,7 +129,7 @@ def archive(work, processor):
     libraries = [f"lib/lib{name}.so{ending}" for name in ("ferry", "ferry-software")
                  for ending in ("", f".{abi}", f".{version}")] + ["lib/libferry-run.so"]
     headers = ["ferry.h", "ferry.hpp", "ferry_all.h", "ferry_devices.h", "ferry_event.h", "ferry_external.h",
-               "ferry_file.h", "ferry_graph.h", "ferry_ipc.h", "ferry_memory.h", "ferry_nvtx.hpp", "ferry_software.h",
+               "ferry_file.h", "ferry_graph.h", "ferry_ipc.h", "ferry_memory.h", "ferry_nest.h", "ferry_nvtx.hpp", "ferry_software.h",
                "ferry_vulkan.hpp"]
     expected = ["LICENSE", "LICENSE.third-party", "CHANGELOG.md", "lib/pkgconfig/ferry.pc", "lib/pkgconfig/ferry-software.pc",
                 "lib/cmake/ferry/ferryConfig.cmake",

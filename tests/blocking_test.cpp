@@ -362,6 +362,21 @@ ferry_copy_desc narrow_rows(const scene &at) {
     return copy;
 }
 
+// Words of 4 bytes, whose two axes change places.
+ferry_nest transposed(std::uint64_t destination, std::uint64_t source) {
+    constexpr std::uint64_t words = 16;
+    ferry_nest nest = {};
+    ferry_place_any(&nest.source.place, source);
+    ferry_place_any(&nest.destination.place, destination);
+    nest.width = 4;
+    nest.axes = 2;
+    for (ferry_nest_end *const end : {&nest.source, &nest.destination})
+        end->axes[0].count = end->axes[1].count = words;
+    nest.source.axes[0].stride = nest.destination.axes[1].stride = 4;
+    nest.source.axes[1].stride = nest.destination.axes[0].stride = 4 * words;
+    return nest;
+}
+
 ferry_copy_desc contiguous(std::uint64_t destination, std::uint64_t source, std::uint64_t bytes) {
     ferry_copy_desc copy = {};
     ferry_place_any(&copy.source, source);
@@ -621,6 +636,13 @@ const row rows[] = {
                                             nullptr);
          };
      }},
+    {"ferry_copy_nests_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_nest nest = transposed(at.device(), at.host());
+             return ferry_copy_nests_async(at.ferry, &nest, 1, nullptr, at.stream, nullptr, nullptr);
+         };
+     }},
     {"ferry_prepared_launch",
      [](scene &at) -> call {
          ferry_prepared *const batch = prepare_batch(at);
@@ -686,6 +708,14 @@ const row rows[] = {
              const ferry_copy_desc copy = narrow_rows(at);
              auto explanation = sized<ferry_batch_explanation>();
              return ferry_copy_batch_explain_async(at.ferry, &copy, 1, by_kernel, at.stream, &explanation, nullptr);
+         };
+     }},
+    {"ferry_copy_nest_explain_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_nest nest = transposed(at.device(), at.host());
+             auto explanation = sized<ferry_explanation>();
+             return ferry_copy_nest_explain_async(at.ferry, &nest, by_kernel, at.stream, &explanation, nullptr);
          };
      }},
     {"ferry_copy_pieces_explain_async",
@@ -1273,6 +1303,15 @@ const row waiting_rows[] = {
              const std::uint64_t to = at.device(), from = at.host(), bytes = size;
              return ferry_copy_pieces(at.ferry, in_arrays(&to, &from, &bytes, 1), nullptr, nullptr);
          };
+     }},
+    {"ferry_copy_nests",
+     [](scene &at) -> call {
+         const auto copy = [&] {
+             const ferry_nest nest = transposed(at.device(), at.host());
+             return ferry_copy_nests(at.ferry, &nest, 1, nullptr, nullptr);
+         };
+         EXPECT_OK(copy()); // loads the kernels
+         return copy;
      }},
     {"ferry_fill",
      [](scene &at) -> call {
@@ -1962,6 +2001,13 @@ const row pageable_rows[] = {
              const std::uint64_t to = at.device(), from = at.pages(), bytes = large;
              return ferry_copy_pieces_async(at.ferry, in_arrays(&to, &from, &bytes, 1), by_driver, at.stream, nullptr,
                                             nullptr);
+         };
+     }},
+    {"ferry_copy_nests_async",
+     [](scene &at) -> call {
+         return [&] {
+             const ferry_nest nest = transposed(at.device(), at.pages());
+             return ferry_copy_nests_async(at.ferry, &nest, 1, by_driver, at.stream, nullptr, nullptr);
          };
      }},
     {"ferry_prepared_launch",

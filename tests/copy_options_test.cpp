@@ -66,7 +66,9 @@ protected:
         for (std::uint64_t i = 0; i < count; ++i) {
             sources[i] = copies[i].source.address = at(memory->host.data()) + i * size;
             destinations[i] = copies[i].destination.address = memory->device + i * size;
-            sizes[i] = copies[i].width = size / 2; // not adjacent, so that the copies stay apart
+            nests[i].source.place.address = sources[i];
+            nests[i].destination.place.address = destinations[i];
+            sizes[i] = nests[i].width = copies[i].width = size / 2; // not adjacent, so that the copies stay apart
         }
         fill.destination.address = memory->device;
         fill.width = size;
@@ -124,6 +126,7 @@ protected:
 
     std::optional<owned> memory;
     ferry_copy_desc copies[count];
+    ferry_nest nests[count] = {}; // the same bytes
     ferry_fill_desc fill = {};
     std::uint64_t destinations[count], sources[count], sizes[count];
     std::vector<ferry_prepared *> prepared;
@@ -162,6 +165,12 @@ std::vector<any_call> copy_options::all_calls() {
          [this](instance i, options o, error e) {
              return ferry_copy_pieces_async(i, in_arrays(destinations, sources, sizes, count), o, stream, nullptr, e);
          }},
+        {"ferry_copy_nests",
+         [this](instance i, options o, error e) { return ferry_copy_nests(i, nests, count, o, e); }},
+        {"ferry_copy_nests_async",
+         [this](instance i, options o, error e) {
+             return ferry_copy_nests_async(i, nests, count, o, stream, nullptr, e);
+         }},
         {"ferry_prepared_create",
          [this](instance i, options o, error e) {
              ferry_prepared *made = reinterpret_cast<ferry_prepared *>(this);
@@ -195,6 +204,12 @@ std::vector<any_call> copy_options::all_calls() {
          [this](instance i, options o, error e) {
              ferry_explanation found = new_explanation();
              return explained(ferry_copy_explain_async(i, copies, o, stream, &found, e), found);
+         },
+         true},
+        {"ferry_copy_nest_explain_async",
+         [this](instance i, options o, error e) {
+             ferry_explanation found = new_explanation();
+             return explained(ferry_copy_nest_explain_async(i, nests, o, stream, &found, e), found);
          },
          true},
         {"ferry_copy_batch_explain_async",
@@ -246,6 +261,10 @@ std::vector<ticket_call> copy_options::ticket_calls(ferry_instance *instance, co
          [=, this](options o, CUstream on, ferry_ticket **ticket) {
              return ferry_copy_pieces_async(instance, in_arrays(destinations, sources, sizes, count), o, on, ticket,
                                             nullptr);
+         }},
+        {"ferry_copy_nests_async", sizes[0] + sizes[1],
+         [=, this](options o, CUstream on, ferry_ticket **ticket) {
+             return ferry_copy_nests_async(instance, nests, count, o, on, ticket, nullptr);
          }},
         {"ferry_prepared_launch", sizes[0] + sizes[1],
          [=](options o, CUstream on, ferry_ticket **ticket) {
@@ -512,7 +531,7 @@ TEST_F(copy_options, null_means_the_options_of_the_instance_and_a_zeroed_struct_
 TEST_F(copy_options, a_route_that_cannot_serve_is_named_with_the_copy) {
     if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
     const bytes pageable(size), before = read_back(memory->device, count * size);
-    sources[1] = copies[1].source.address = at(pageable.data());
+    sources[1] = nests[1].source.place.address = copies[1].source.address = at(pageable.data());
     for (const any_call &call : all_calls()) {
         const bool is_batch = std::strstr(call.name, "batch") || std::strstr(call.name, "pieces") ||
                               std::strcmp(call.name, "ferry_prepared_create") == 0;

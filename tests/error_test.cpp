@@ -711,6 +711,15 @@ struct failing_calls : error_details {
 TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed) {
     constexpr CUresult result = CUDA_ERROR_NOT_PERMITTED; // has no other meaning for ferry
     const std::uint64_t to[] = {second(), second() + 2048}, from[] = {first(), first() + 2048}, sizes[] = {999, 1001};
+    ferry_nest nest = {};
+    nest.source.place.address = first();
+    nest.destination.place.address = second();
+    nest.width = 4;
+    nest.axes = 1;
+    nest.source.axes[0].count = nest.destination.axes[0].count = 50;
+    nest.source.axes[0].stride = 8;
+    nest.destination.axes[0].stride = -4;
+    nest.destination.place.address += 400;
     ferry_fill_desc fill = {};
     fill.destination = memory->describe(statement::any);
     fill.width = 1000;
@@ -753,6 +762,8 @@ TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed)
              EXPECT_OK(ferry_prepared_create_pieces(ferry, in_arrays(to, from, sizes, 2), nullptr, stream, &prepared,
                                                     nullptr));
          }},
+        {"nests", [&](error_info e) { return ferry_copy_nests(ferry, &nest, 1, nullptr, e); }},
+        {"nests", [&](error_info e) { return ferry_copy_nests_async(ferry, &nest, 1, nullptr, stream, nullptr, e); }},
         {"contexts",
          [&](error_info e) {
              CUctx_st *retained = nullptr;

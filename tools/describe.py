@@ -559,7 +559,7 @@ class Ownership:
             one.update(said.get(name, {"ownership": "call"}))
         if name in said:
             self.note_object(function["name"], stored, said[name])
-        describes_memory = base[6:] in ("ferry_copy_desc", "ferry_fill_desc", "ferry_piece_list") and kind.startswith("const ")
+        describes_memory = base[6:] in ("ferry_copy_desc", "ferry_fill_desc", "ferry_nest", "ferry_piece_list") and kind.startswith("const ")
         if describes_memory and function["returns_status"]:
             ends = memory or until("the call returns")
             one.update(memory_until=ends["until"], memory_until_is=ends["until_is"])

@@ -96,6 +96,7 @@ def write_constants():
 # ---- Types
 
 CALLBACKS = {one["name"]: one for one in DESCRIPTION["callbacks"]}
+STRUCTS = {one["name"] for one in DESCRIPTION["structs"]}
 
 
 def delegate_name(name):
@@ -135,6 +136,15 @@ def write_callbacks():
         yield f"    public unsafe delegate {returned_type(one)} {delegate_name(name)}({parameters});\n"
 
 
+def is_array_of_structs(field):
+    """C# has no fixed arrays of structs, so each element is a field."""
+    return isinstance(field.get("count"), int) and field["type"] in STRUCTS
+
+
+def element_names(field):
+    return [f"{pascal(field['name'])}{i}" for i in range(field["count"])]
+
+
 def write_structs():
     for one in DESCRIPTION["structs"]:
         yield from comment(f"{one['name']}: {one['comment']}")
@@ -147,7 +157,9 @@ def write_structs():
                 text = f"{text} A function pointer: {delegate_name(field['callback'])}."
             yield from comment(text, " " * 8)
             name = pascal(field["name"])
-            if isinstance(field.get("count"), int):
+            if is_array_of_structs(field):
+                yield f"        public {typed(field)} {', '.join(element_names(field))};"
+            elif isinstance(field.get("count"), int):
                 yield f"        public fixed {typed(field)} {name}[{field['count']}];"
             else:
                 yield f"        public {typed(field)} {name};"
@@ -183,13 +195,20 @@ def native():
 
 # ---- What the tests expect, from the description alone
 
+def field_facts(field):
+    """The name, offset and size of each field of C#."""
+    names = element_names(field) if is_array_of_structs(field) else [pascal(field["name"])]
+    size = field["size"] // len(names)
+    return [f"{name}:{field['offset'] + i * size}:{size}" for i, name in enumerate(names)]
+
+
 def facts():
     yield "// Made by generate.py --facts for one run of the tests."
     yield "static class Facts\n{"
     yield "    public static readonly string[] Structs = {"
     for one in DESCRIPTION["structs"]:
-        yield f'        "{struct_name(one["name"])} {one["size"]} ' + " ".join(
-            f'{pascal(field["name"])}:{field["offset"]}:{field["size"]}' for field in one["fields"]) + '",'
+        fields = [fact for field in one["fields"] for fact in field_facts(field)]
+        yield f'        "{struct_name(one["name"])} {one["size"]} {" ".join(fields)}",'
     yield "    };\n    public static readonly string[] Functions = {"
     for one in DESCRIPTION["functions"]:
         yield f'        "{one["name"]} {len(one["parameters"])}",'

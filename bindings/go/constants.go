@@ -412,6 +412,13 @@ const (
 	FieldOffset          Field = 89 // `address` of a place in a file, or a source of pieces in a file
 	FieldDirect          Field = 90 // of ferry_file_options
 	FieldMaxSize         Field = 91 // of ferry_pinned_pool_options
+	FieldNests           Field = 92
+	FieldAxes            Field = 93 // of ferry_nest, as SKIPPED
+	FieldSkipped         Field = 94
+	FieldIndices         Field = 95 // of ferry_axis, as the following fields
+	FieldIndexLimit      Field = 96
+	FieldIndexType       Field = 97
+	FieldIndexMemory     Field = 98
 )
 
 // Item is one of the constants FERRY_ITEM_*.
@@ -425,6 +432,8 @@ const (
 	ItemHelper Item = 3 // of ferry_multilink_options.helpers
 	ItemCpu    Item = 4 // of ferry_options.staging_cpus
 	ItemTicket Item = 5
+	ItemNest   Item = 6
+	ItemAxis   Item = 7 // index is FERRY_NEST_AXES times the number of the nest, plus the number of the axis
 )
 
 // Numbers is one of the constants FERRY_NUMBERS_*.
@@ -742,6 +751,30 @@ const (
 	IPCPool       IPCKind = 2 // a pool
 	IPCPoolMemory IPCKind = 3 // an allocation from a pool
 	IPCEvent      IPCKind = 4 // an event
+)
+
+// FERRY_NEST_*
+const (
+	NestAxes = 6 // the maximum number of axes
+)
+
+// Index is one of the constants FERRY_INDEX_*.
+type Index int32
+
+// FERRY_INDEX_*
+const (
+	IndexNone Index = 0 // no indices: `indices` is 0
+	IndexU32  Index = 1 // uint32_t
+	IndexU64  Index = 2 // uint64_t
+)
+
+// Indices is one of the constants FERRY_INDICES_*.
+type Indices int32
+
+// FERRY_INDICES_*
+const (
+	IndicesHost   Indices = 0 // host memory, read before the call returns
+	IndicesDevice Indices = 1 // memory that kernels of the stream's device can access, read in the order of the stream
 )
 
 // SoftwareLinks is one of the constants FERRY_SOFTWARE_LINKS_*.

@@ -169,3 +169,11 @@ static inline int32_t go_ferry_ipc_close_memory_deferred(ferry_instance *instanc
 static inline int32_t go_ferry_ipc_close_pool_deferred(ferry_instance *instance, struct CUmemPoolHandle_st *pool, uintptr_t stream, ferry_error_info *error) {
     return ferry_ipc_close_pool_deferred(instance, pool, (struct CUstream_st *)stream, error);
 }
+
+static inline int32_t go_ferry_copy_nests_async(ferry_instance *instance, const ferry_nest *nests, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_ticket **ticket, ferry_error_info *error) {
+    return ferry_copy_nests_async(instance, nests, count, options, (struct CUstream_st *)stream, ticket, error);
+}
+
+static inline int32_t go_ferry_copy_nest_explain_async(ferry_instance *instance, const ferry_nest *nest, const ferry_copy_options *options, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
+    return ferry_copy_nest_explain_async(instance, nest, options, (struct CUstream_st *)stream, explanation, error);
+}

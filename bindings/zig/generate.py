@@ -64,7 +64,8 @@ def field(one, struct, callbacks, structs):
     if "callback" in one:
         kind, default = callback(callbacks[one["callback"]], callbacks), "null"
     elif isinstance(one.get("count"), int):
-        kind, default = f"[{one['count']}]{base(one['type'])}", "@splat(0)"
+        kind = f"[{one['count']}]{base(one['type'])}"
+        default = "@splat(.{})" if one["type"] in structs else "@splat(0)"
     elif one["type"].endswith("*"):
         kind, default = pointer(one, one["type"], True), "null"
     else:

@@ -13,6 +13,7 @@
  * ferry_ipc.h       Sharing of memory, pools and events between processes.
  * ferry_external.h  Memory and semaphores of graphics APIs.
  * ferry_event.h     Events.
+ * ferry_nest.h      Copies between two layouts.
  * ferry_graph.h     Copies and fills as nodes of CUDA graphs.
  * ferry_software.h  The software driver.
  * ferry_all.h       Includes all of these headers.
@@ -84,7 +85,6 @@ struct CUmemPoolHandle_st;
 /* One opened library. Opaque, like ferry_file, ferry_pinned_pool, ferry_prepared, ferry_ticket and the bytes of
  * ferry_ipc_handle; all other types of ferry are transparent. */
 typedef struct ferry_instance ferry_instance;
-
 typedef struct ferry_file ferry_file; /* of ferry_file.h */
 
 /* Structs that a first copy passes as NULL: see Options, Options of copies, and Details of errors. */
@@ -464,7 +464,7 @@ struct ferry_trace_event {
  *
  * Units       X, width and row pitch are bytes; Y, height and slice height are rows; Z and depth are slices. The unit
  *             of any other number follows from its name, unless its comment begins with a unit:
- *             address: address, destination, source, destinations, sources, range_start, device_address
+ *             address: address, destination, source, destinations, sources, indices, skipped, range_start, device_address
  *             bytes: x, width, row_pitch, max_pitch, size, sizes, bytes, alignment, offset, stride, keep, needed, memory,
  *               total_memory, register_chunk, release_threshold, bytes_*, reserved_*, used_*, *_alignment, *_bytes, *_size
  *             rows: y, height, slice_height
@@ -534,8 +534,9 @@ struct ferry_trace_event {
  *             struct. Smaller structs, from an older header, are accepted. In a larger input struct the bytes unknown
  *             to this library must be zero. In a larger output struct they are zeroed; in ferry_error_info they are
  *             left alone. Sizes below 8 or above 4096 are refused; a ferry_error_info of size 1 to 7 is not filled.
- *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_piece, ferry_batch_share, ferry_route_counters,
- *             ferry_level_footprint and ferry_ipc_handle have no struct_size and never change.
+ *             ferry_place, ferry_copy_desc, ferry_fill_desc, ferry_piece, ferry_axis, ferry_nest_end, ferry_nest,
+ *             ferry_batch_share, ferry_route_counters, ferry_level_footprint and ferry_ipc_handle have no struct_size and
+ *             never change.
  *             Reserved fields must be zero. A call that "fills" a struct fills it up to its struct_size.
  * Strings     Returned strings are UTF-8 and static: they must not be freed. A returned pointer is NULL only where the
  *             label NULL says so.
@@ -1626,6 +1627,13 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_FIELD_OFFSET 89   /* `address` of a place in a file, or a source of pieces in a file */
 #define FERRY_FIELD_DIRECT 90   /* of ferry_file_options */
 #define FERRY_FIELD_MAX_SIZE 91 /* of ferry_pinned_pool_options */
+#define FERRY_FIELD_NESTS 92
+#define FERRY_FIELD_AXES 93 /* of ferry_nest, as SKIPPED */
+#define FERRY_FIELD_SKIPPED 94
+#define FERRY_FIELD_INDICES 95 /* of ferry_axis, as the following fields */
+#define FERRY_FIELD_INDEX_LIMIT 96
+#define FERRY_FIELD_INDEX_TYPE 97
+#define FERRY_FIELD_INDEX_MEMORY 98
 
 /* What `index` of an error counts. */
 #define FERRY_ITEM_NONE 0 /* index is 0 and means nothing */
@@ -1634,6 +1642,8 @@ FERRY_API uint64_t ferry_batch_explanation_format(const ferry_batch_explanation 
 #define FERRY_ITEM_HELPER 3 /* of ferry_multilink_options.helpers */
 #define FERRY_ITEM_CPU 4    /* of ferry_options.staging_cpus */
 #define FERRY_ITEM_TICKET 5
+#define FERRY_ITEM_NEST 6
+#define FERRY_ITEM_AXIS 7 /* index is FERRY_NEST_AXES times the number of the nest, plus the number of the axis */
 
 /* What `value` and `limit` of an error are. Fields of type int32_t have signed numbers. */
 #define FERRY_NUMBERS_NONE 0       /* both are 0 and mean nothing */

@@ -62,6 +62,7 @@
 #include "ferry_graph.h"
 #include "ferry_ipc.h"
 #include "ferry_memory.h"
+#include "ferry_nest.h"
 
 #if defined(__cpp_exceptions) || defined(_CPPUNWIND)
 #define FERRY_HAS_EXCEPTIONS 1
@@ -3182,6 +3183,87 @@ inline result<ferry_batch_explanation> explain_pieces_async(ferry_instance *inst
     const status done =
         detail::call(ferry_copy_pieces_explain_async, instance, &all.list, options.get(), stream, &found);
     return done.ok() ? result<ferry_batch_explanation>(found) : done;
+}
+
+// The indices of one end of an axis. All are below `limit`.
+struct index_list {
+    std::uint64_t address = 0;
+    std::uint64_t limit = 0;
+    std::int32_t type = FERRY_INDEX_NONE;
+    std::int32_t memory = FERRY_INDICES_HOST;
+};
+// Read before the call returns.
+inline index_list host_indices(const std::uint32_t *first, std::uint64_t limit) noexcept {
+    return {reinterpret_cast<std::uintptr_t>(first), limit, FERRY_INDEX_U32, FERRY_INDICES_HOST};
+}
+inline index_list host_indices(const std::uint64_t *first, std::uint64_t limit) noexcept {
+    return {reinterpret_cast<std::uintptr_t>(first), limit, FERRY_INDEX_U64, FERRY_INDICES_HOST};
+}
+// Read when the stream reaches the copy. `type` is FERRY_INDEX_U32 or FERRY_INDEX_U64.
+inline index_list device_indices(std::uint64_t address, std::uint64_t limit,
+                                 std::int32_t type = FERRY_INDEX_U32) noexcept {
+    return {address, limit, type, FERRY_INDICES_DEVICE};
+}
+
+// One end of an axis. A number is a stride in bytes without indices.
+struct axis_end {
+    axis_end(std::int64_t bytes, const index_list &list = {}) noexcept : stride(bytes), indices(list) {}
+
+    std::int64_t stride;
+    index_list indices;
+};
+
+// A copy between two layouts: ferry_nest. The places come from the builders in ferry.h.
+class nest {
+public:
+    nest(const ferry_place &from, const ferry_place &to, std::uint64_t width) noexcept {
+        fields_.source.place = from;
+        fields_.destination.place = to;
+        fields_.width = width;
+    }
+    // Every call refuses a nest with more than FERRY_NEST_AXES axes.
+    nest &add_axis(std::uint64_t count, const axis_end &from, const axis_end &to) noexcept {
+        const std::uint32_t number = fields_.axes++;
+        if (number >= FERRY_NEST_AXES) return *this;
+        fields_.source.axes[number] = axis_of(count, from);
+        fields_.destination.axes[number] = axis_of(count, to);
+        return *this;
+    }
+    // ferry_nest.skipped.
+    nest &count_skipped_at(std::uint64_t address) noexcept {
+        fields_.skipped = address;
+        return *this;
+    }
+    const ferry_nest &get() const noexcept { return fields_; }
+
+private:
+    static ferry_axis axis_of(std::uint64_t count, const axis_end &end) noexcept {
+        return {count, end.stride, end.indices.address, end.indices.limit, end.indices.type, end.indices.memory, {}};
+    }
+
+    ferry_nest fields_ = {};
+};
+
+// ferry_copy_nests with one nest.
+inline status copy_nest(ferry_instance *instance, const nest &copy, const copy_options &options = {}) noexcept {
+    return detail::call(ferry_copy_nests, instance, &copy.get(), std::uint64_t{1}, options.get());
+}
+// ferry_copy_nests_async with one nest.
+inline status copy_nest_async(ferry_instance *instance, const nest &copy, stream_view stream,
+                              const copy_options &options = {}) noexcept {
+    return detail::call(ferry_copy_nests_async, instance, &copy.get(), std::uint64_t{1}, options.get(), stream,
+                        nullptr);
+}
+inline result<ticket> copy_nest_async_ticket(ferry_instance *instance, const nest &copy, stream_view stream,
+                                             const copy_options &options = {}) noexcept {
+    return detail::with_ticket(instance, ferry_copy_nests_async, instance, &copy.get(), std::uint64_t{1}, options.get(),
+                               stream);
+}
+// ferry_copy_nest_explain_async: reports what copy_nest_async() would do, without copying.
+inline result<ferry_explanation> explain_nest_async(ferry_instance *instance, const nest &copy, stream_view stream,
+                                                    const copy_options &options = {}) noexcept {
+    return detail::fetch(detail::sized<ferry_explanation>(), ferry_copy_nest_explain_async, instance, &copy.get(),
+                         options.get(), stream);
 }
 
 namespace detail {

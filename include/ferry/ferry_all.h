@@ -12,6 +12,7 @@
 #include "ferry_graph.h"
 #include "ferry_ipc.h"
 #include "ferry_memory.h"
+#include "ferry_nest.h"
 #include "ferry_software.h"
 
 #endif /* FERRY_FERRY_ALL_H */

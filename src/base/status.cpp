@@ -8,6 +8,7 @@
 #include "base/abi_version.h"
 #include "base/obstacle.h"
 #include "ferry/ferry_file.h"
+#include "ferry/ferry_nest.h"
 
 namespace ferry {
 
@@ -86,8 +87,8 @@ constexpr const char *side_names[] = {"",           "source",  "destination",   
                                       "descriptor", "options", "driver_options", "pieces"};
 static_assert(sizeof side_names / sizeof side_names[0] == FERRY_SIDE_PIECES + 1);
 
-constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus", "ticket"};
-static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_TICKET + 1);
+constexpr const char *item_names[] = {"", "copy", "piece", "helper", "staging_cpus", "ticket", "nest", "axis"};
+static_assert(sizeof item_names / sizeof item_names[0] == FERRY_ITEM_AXIS + 1);
 
 // The names of constants, from 0.
 constexpr char kind_names[][24] = {"FERRY_KIND_ANY",   "FERRY_KIND_HOST",   "FERRY_KIND_DEVICE",
@@ -213,8 +214,15 @@ constexpr field_text fields[] = {
     {"offset", as_number},
     {"direct", as_signed},
     {"max_size", as_number},
+    {"nests", as_address},
+    {"axes", as_number},
+    {"skipped", as_address},
+    {"indices", as_address},
+    {"index_limit", as_number},
+    {"index_type", as_signed},
+    {"index_memory", as_signed},
 };
-static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_MAX_SIZE + 1);
+static_assert(sizeof fields / sizeof fields[0] == FERRY_FIELD_INDEX_MEMORY + 1);
 
 // How value and limit are printed: the words between them, and the form of the limit if it is not the field's.
 struct relation {
@@ -413,7 +421,11 @@ std::uint64_t format_error(const ferry_error_info &details, const char *status_n
                            char *buffer, std::uint64_t size) noexcept {
     const char *const item_name = row_or_first(item_names, details.item);
     char item[48] = "";
-    if (*item_name) std::snprintf(item, sizeof item, "%s %" PRIu64 ": ", item_name, details.index);
+    if (details.item == FERRY_ITEM_AXIS)
+        std::snprintf(item, sizeof item, "nest %" PRIu64 ", axis %" PRIu64 ": ", details.index / FERRY_NEST_AXES,
+                      details.index % FERRY_NEST_AXES);
+    else if (*item_name)
+        std::snprintf(item, sizeof item, "%s %" PRIu64 ": ", item_name, details.index);
     const char *const side = row_or_first(side_names, details.side);
     const field_text &field = row_or_first(fields, details.field);
     char where[64] = "";

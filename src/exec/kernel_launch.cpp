@@ -77,6 +77,12 @@ error launch_link(const driver_table &cu, kernel_set &kernels, const gpu::link_p
     return launch(cu, kernels, kernel::links, blocks, given, stream);
 }
 
+error launch_nest(const driver_table &cu, kernel_set &kernels, const nest &of, nest_link link, std::uint64_t skipped,
+                  std::uint32_t blocks, CUstream stream) noexcept {
+    const nest_launch laid_out = lay_out_nest(of, link, skipped, blocks);
+    return launch(cu, kernels, laid_out.kernel, laid_out.blocks, laid_out.parameters, stream);
+}
+
 error launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                   CUstream stream) noexcept {
     const fill_launch laid_out = lay_out_fill_kernel(fill, blocks);

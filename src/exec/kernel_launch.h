@@ -6,6 +6,7 @@
 #include "device/kernels.h"
 #include "plan/kernel_arrays.h"
 #include "plan/kernel_boxes.h"
+#include "plan/kernel_nests.h"
 #include "plan/kernel_pieces.h"
 
 namespace ferry {
@@ -46,6 +47,11 @@ error launch_ring(const driver_table &cu, kernel_set &kernels, gpu::kernel which
 // Launches one link's share of a copy over several links.
 error launch_link(const driver_table &cu, kernel_set &kernels, const gpu::link_parameters &given, std::uint32_t blocks,
                   CUstream stream) noexcept;
+
+// Copies a nest with at most `blocks` blocks. Its indices must be in memory that kernels can read, and must stay valid
+// until the launch has completed on the stream.
+error launch_nest(const driver_table &cu, kernel_set &kernels, const nest &of, nest_link link, std::uint64_t skipped,
+                  std::uint32_t blocks, CUstream stream) noexcept;
 
 error launch_fill(const driver_table &cu, kernel_set &kernels, const kernel_fill &fill, std::uint32_t blocks,
                   CUstream stream) noexcept;

@@ -3,6 +3,7 @@
 #include "kernels/boxes.h"
 #include "kernels/fills.h"
 #include "kernels/links.h"
+#include "kernels/nests.h"
 #include "kernels/pieces.h"
 #include "kernels/ring.h"
 

@@ -157,6 +157,32 @@ struct fill_parameters {
     windows over;
 };
 
+// A copy between two layouts: a nest of axes, each with a stride at either end. Two axes, x and y, are cut into tiles
+// that a team of threads copies together. The coordinates on the other axes are constant within a tile.
+struct tiled_axis {
+    u64 count;
+    u64 destination_stride, source_stride; // bytes; negative strides wrap around
+    divisor by_tiles;                      // the number of tiles on the axis; of axes other than x and y: count
+    u64 tiles;
+    // Lists of `count` indices, by which the strides are multiplied instead of by the coordinate. 0: none.
+    u64 destination_indices, source_indices;
+    u64 destination_limit, source_limit;     // larger indices are skipped, as is the index equal to the limit
+    u32 destination_is_wide, source_is_wide; // indices of 64 bits, otherwise of 32
+};
+
+constexpr u32 max_nest_axes = 8;
+struct nest_parameters {
+    u64 destination, source;
+    u64 tiles;
+    u64 skipped;                     // address of a u64 that counts skipped indices, or 0
+    u32 axes;                        // x, y and the others, from the one whose coordinate changes fastest
+    u8 team_shift, x_shift, y_shift; // log2 of the threads of a team, and of the words or groups on a tile's axes
+    // A warp covers 2^x_low neighbours on x, and as many on y as it has threads left.
+    u8 x_low, y_low;
+    tiled_axis axis[max_nest_axes];
+};
+static_assert(sizeof(nest_parameters) <= 4096, "the limit of kernel parameters");
+
 // A staged copy between pageable host memory and a device. The blocks of one launch and the host's threads communicate
 // through a record in pinned memory. Each block has a mailbox. For each chunk that a block must copy, the host writes
 // one message to the mailbox: the slot (a range of pinned memory) to copy from or to, and the location of the chunk in

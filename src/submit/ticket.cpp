@@ -26,6 +26,7 @@ constexpr std::int32_t not_ready = to_status(CUDA_ERROR_NOT_READY);
 
 // Creates the event before the copy is enqueued, because an enqueued copy cannot be cancelled.
 error make_event(ferry_ticket &ticket) noexcept {
+    if (ticket.passed) return {}; // another part of the same call has made it
     const driver_table &cu = ticket.instance.cu;
     if (!cu.cuEventCreate || !cu.cuEventRecord || !cu.cuEventQuery || !cu.cuEventSynchronize || !cu.cuEventDestroy)
         return {.status = FERRY_ERROR_UNSUPPORTED};

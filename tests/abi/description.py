@@ -93,7 +93,7 @@ check({*structs, *description["opaque"]} == named, "structs are missing:", *name
 # ---- Values: what a generator needs to know of each
 
 # Numbers that stand alone: no field, parameter or result takes them as its choices.
-NUMBERS = {"FERRY_VERSION", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_DEFAULT_STREAM",
+NUMBERS = {"FERRY_VERSION", "FERRY_NEST", "FERRY_STATUS_DRIVER_BASE", "FERRY_DEVICE", "FERRY_DEFAULT_STREAM",
            "FERRY_IPC_HANDLE_SIZE", "FERRY_NO", "FERRY_FILE_ENDED", "FERRY_FILE_CANCELLED"}
 groups = {one["group"]: one for one in description["constants"]}
 callbacks = {one["name"]: one for one in description["callbacks"]}
@@ -287,7 +287,8 @@ for function in description["functions"]:
           function["blocking_text"])
     check(function["may_block"] == (function["blocking"] != "none"), function["name"], "may block or not")
 without_waits = {function["name"] for function in description["functions"] if "blocking_with_no_wait" in function}
-check(without_waits == {"ferry_copy_async", "ferry_copy_bytes_async", "ferry_copy_batch_async", "ferry_copy_pieces_async",
+check(without_waits == {"ferry_copy_async", "ferry_copy_bytes_async", "ferry_copy_batch_async", "ferry_copy_nests_async",
+                        "ferry_copy_pieces_async",
                         "ferry_prepared_launch", "ferry_fill_async"}, "calls that enqueue:", sorted(without_waits))
 for text_of_label in re.findall(r"^ \* Blocking: +(.*)", settings.read_text(encoding="utf-8"), flags=re.M):
     check(blocking_class(text_of_label), f"{settings.name}: the label Blocking begins with no class:", text_of_label)

@@ -41,6 +41,28 @@ NEXT(ferry_copy_desc, height, depth, 208);
 NEXT(ferry_copy_desc, depth, reserved, 216);
 LAST(ferry_copy_desc, reserved, 256);
 
+FIRST(ferry_axis, count);
+NEXT(ferry_axis, count, stride, 8);
+NEXT(ferry_axis, stride, indices, 16);
+NEXT(ferry_axis, indices, index_limit, 24);
+NEXT(ferry_axis, index_limit, index_type, 32);
+NEXT(ferry_axis, index_type, index_memory, 36);
+NEXT(ferry_axis, index_memory, reserved, 40);
+LAST(ferry_axis, reserved, 56);
+
+FIRST(ferry_nest_end, place);
+NEXT(ferry_nest_end, place, axes, 96);
+LAST(ferry_nest_end, axes, 432);
+
+FIRST(ferry_nest, destination);
+NEXT(ferry_nest, destination, source, 432);
+NEXT(ferry_nest, source, width, 864);
+NEXT(ferry_nest, width, axes, 872);
+NEXT(ferry_nest, axes, reserved_32, 876);
+NEXT(ferry_nest, reserved_32, skipped, 880);
+NEXT(ferry_nest, skipped, reserved, 888);
+LAST(ferry_nest, reserved, 920);
+
 FIRST(ferry_piece, destination);
 NEXT(ferry_piece, destination, source, 8);
 NEXT(ferry_piece, source, size, 16);

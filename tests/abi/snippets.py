@@ -48,6 +48,16 @@ GIVEN = {
         unsigned char *pixels;
         struct CUarray_st *array;
         struct CUstream_st *stream;""",
+    ("c", "A nest"): """
+        #include <ferry/ferry_all.h>
+        ferry_instance *ferry;
+        uint64_t matrix, transposed;
+        struct CUstream_st *stream;""",
+    ("c", "Lists of blocks"): """
+        #include <ferry/ferry_all.h>
+        ferry_nest nest;
+        uint64_t block_bytes, blocks;
+        uint32_t ids[64];""",
     ("c", "Files"): """
         #include <ferry/ferry_all.h>
         ferry_instance *ferry;

@@ -608,6 +608,43 @@ void destinations_written(trial &t) {
     }
 }
 
+// Blocks in the order of a list in host memory: by a kernel, and as boxes.
+void blocks_by_indices(trial &t, const how &instance_options) {
+    ferry_options options = t.options();
+    options.copy_options = instance_options;
+    t.open(options);
+    constexpr grid shape = {.width = 100'000};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape);
+    pinned.fill(1), device.fill(2);
+    constexpr std::uint64_t count = 40, size = 1000;
+    std::uint32_t ids[count];
+    for (std::uint32_t i = 0; i < count; ++i)
+        ids[i] = i * 37 % 90;
+    ferry_nest nest = {};
+    nest.source.place = pinned.describe(statement::stated);
+    nest.destination.place = device.describe(statement::stated);
+    for (ferry_nest_end *const end : {&nest.source, &nest.destination}) {
+        end->place.row_pitch = end->place.slice_height = 0;
+        end->axes[0].count = count;
+        end->axes[0].stride = size;
+    }
+    nest.source.axes[0].indices = reinterpret_cast<std::uintptr_t>(ids);
+    nest.source.axes[0].index_type = FERRY_INDEX_U32;
+    nest.source.axes[0].index_limit = 100;
+    nest.width = size;
+    nest.axes = 1;
+    const auto expect = [&](bool succeeded) {
+        for (std::uint64_t i = 0; i < count; ++i)
+            t.expect_copy(succeeded, pinned, {ids[i] * size}, device, {i * size}, size);
+    };
+    expect(CALL(t, ferry_copy_nests, t.ferry, &nest, 1, nullptr));
+    t.wait_and_compare(t.stream);
+    expect(CALL(t, ferry_copy_nests_async, t.ferry, &nest, 1, nullptr, t.stream, nullptr));
+    t.wait_and_compare(t.stream);
+}
+void nests_by_kernels(trial &t) { blocks_by_indices(t, {}); }
+void nests_by_the_driver(trial &t) { blocks_by_indices(t, no_kernels); }
+
 void pieces_by_kernels(trial &t) { pieces_with(t, {}); }
 void pieces_by_the_driver(trial &t) { pieces_with(t, no_kernels); }
 
@@ -1200,6 +1237,8 @@ const std::vector<scenario> copy_scenarios = {
     {"batches", batches},
     {"pieces by kernels", pieces_by_kernels},
     {"pieces by the driver", pieces_by_the_driver},
+    {"nests by kernels", nests_by_kernels},
+    {"nests by the driver", nests_by_the_driver},
     {"pieces staged", pieces_staged},
     {"sources read early", sources_read_early},
     {"destinations written", destinations_written},

@@ -201,6 +201,71 @@ void copy_bytes_at_once(world &w) {
     w.compare(*drawn.destination.in, "right after a synchronous copy");
 }
 
+namespace {
+
+// The same box as a nest whose axes are in any order. Words of the row may be an axis too.
+ferry_nest as_nest(world &w, const ferry_copy_desc &copy) {
+    struct axis {
+        std::uint64_t count, to, from;
+    };
+    const auto pitches_of = [&](const ferry_place &place) {
+        const std::uint64_t row = place.row_pitch ? place.row_pitch : copy.width;
+        const std::uint64_t slice =
+            row * (place.slice_height ? place.slice_height : std::max<std::uint64_t>(copy.height, 1));
+        return std::pair{row, slice};
+    };
+    const auto [to_row, to_slice] = pitches_of(copy.destination);
+    const auto [from_row, from_slice] = pitches_of(copy.source);
+    const std::uint64_t words = copy.width && copy.width % 4 == 0 && w.random.one_in(2) ? copy.width / 4 : 1;
+    axis axes[] = {{words, copy.width / words, copy.width / words},
+                   {std::max<std::uint64_t>(copy.height, 1), to_row, from_row},
+                   {std::max<std::uint64_t>(copy.depth, 1), to_slice, from_slice}};
+    std::swap(axes[0], axes[w.random.up_to(2)]);
+    std::swap(axes[1], axes[1 + w.random.up_to(1)]);
+    ferry_nest nest = {};
+    for (ferry_nest_end *const end : {&nest.destination, &nest.source}) {
+        const bool at_source = end == &nest.source;
+        const ferry_place &place = at_source ? copy.source : copy.destination;
+        const auto [row, slice] = pitches_of(place);
+        end->place = place;
+        end->place.address += place.x + place.y * row + place.z * slice;
+        end->place.x = end->place.y = end->place.z = end->place.row_pitch = end->place.slice_height = 0;
+        for (std::size_t i = 0; i < std::size(axes); ++i) {
+            end->axes[i].count = axes[i].count;
+            end->axes[i].stride = static_cast<std::int64_t>(at_source ? axes[i].from : axes[i].to);
+        }
+    }
+    nest.width = copy.width / words;
+    nest.axes = std::size(axes);
+    return nest;
+}
+
+} // namespace
+
+void nest_on_a_stream(world &w) {
+    static constexpr how unfailing[] = {{}, {}, ordinary, in_stream_order, urgent, no_kernels, by_driver, max_sms(2)};
+    drawn_copy drawn = any_copy(w);
+    if (drawn.source.in->is_array() || drawn.destination.in->is_array()) return;
+    drawn.options = with_any_tag(w.random, w.random.of(unfailing));
+    const std::size_t lane = w.any_lane();
+    const struct lane &on = w.lanes[lane];
+    w.say(std::string("ferry_copy_nests_async on '") + on.name + "' of device " + std::to_string(on.device) + ": " +
+          drawn.words());
+    w.wait_for_early_read(drawn);
+    w.order(lane, {drawn});
+    const ferry_nest nest = as_nest(w, drawn.describe());
+    ferry_instance *const ferry = w.instance_for({drawn});
+    ferry_ticket *ticket = nullptr;
+    const bool with_ticket = w.random.one_in(3);
+    if (!w.require(w.call(w.context_for(on), [&] {
+            return ferry_copy_nests_async(ferry, &nest, 1, drawn.options, on.stream, with_ticket ? &ticket : nullptr,
+                                          nullptr);
+        })))
+        return;
+    w.enqueued(lane, {drawn});
+    w.keep_ticket(ticket, lane, {drawn}, bytes_of({drawn}), drawn.options);
+}
+
 // ---- Waiting
 
 void copy_on_a_held_stream(world &w) {

@@ -11,6 +11,7 @@ const operation operations[] = {
     {"synchronous copy", 10, copy_at_once},
     {"copy of bytes on a stream", 6, copy_bytes_on_a_stream},
     {"synchronous copy of bytes", 3, copy_bytes_at_once},
+    {"nest on a stream", 6, nest_on_a_stream},
     {"copy on a held stream", 4, copy_on_a_held_stream, true},
     {"ticket queried", 8, query_a_ticket},
     {"stream waiting for a ticket", 4, make_a_stream_wait_for_a_ticket},

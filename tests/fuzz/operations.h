@@ -11,6 +11,7 @@ void copy_with_a_ticket(world &);
 void copy_at_once(world &);
 void copy_bytes_on_a_stream(world &);
 void copy_bytes_at_once(world &);
+void nest_on_a_stream(world &w);
 void copy_on_a_held_stream(world &);
 void query_a_ticket(world &);
 void make_a_stream_wait_for_a_ticket(world &);

@@ -50,6 +50,14 @@ bool to_real(gpu::link_parameters &given) {
     return to_real(given.destination.address) && to_real(given.source.address) && to_real(given.passed);
 }
 
+bool to_real(gpu::nest_parameters &given) {
+    bool all = to_real(given.destination) && to_real(given.source) && (!given.skipped || to_real(given.skipped));
+    for (std::uint32_t i = 0; i < given.axes; ++i)
+        for (gpu::u64 *const list : {&given.axis[i].destination_indices, &given.axis[i].source_indices})
+            if (*list) all = to_real(*list) && all;
+    return all;
+}
+
 template <class Job> bool to_real(Job *jobs, std::uint32_t count) {
     bool all = true;
     for (std::uint32_t i = 0; i < count; ++i)

@@ -87,6 +87,25 @@ def test_a_broadcast_source_is_read_again_and_again(gpu):
     assert np.array_equal(back(gpu, target, "int32"), source)
 
 
+def test_many_boxes_are_one_nest(gpu):
+    """A copy that would be many boxes is one call, which a kernel makes on the device."""
+    host = filled((6, 7, 8, 9), "float32")
+    source, target = there(gpu, host), gpu.empty((9, 7, 6, 8), "float32")
+    strides = [host.strides[axis] for axis in (3, 1, 0, 2)]
+    turned = ferry.View(ferry.view(source).address, target.shape, tuple(strides), "float32", 4, 0, source)
+    assert number_of_boxes(turned, target) > shapes.FEW_BOXES
+    explained = gpu.explain(turned, target)
+    assert explained.info.calls == 1 and explained.route == "kernel", explained
+    stream = gpu.stream()
+    gpu.copy_async(turned, target, stream).wait()
+    assert np.array_equal(back(gpu, target, "float32"), host.transpose(3, 1, 0, 2))
+    again = gpu.empty((9, 7, 6, 8), "float32")
+    with gpu.batch(stream) as batch:  # which takes boxes
+        batch.copy(turned, again)
+    batch.ticket.wait()
+    assert np.array_equal(back(gpu, again, "float32"), host.transpose(3, 1, 0, 2))
+
+
 def number_of_boxes(source, target):
     return len(boxes(ferry.view(source), ferry.view(target)))
 

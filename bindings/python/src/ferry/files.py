@@ -75,7 +75,7 @@ class File(Owner):
         made = []
         for box in boxes_between(source, destination):
             copy = native.ferry_copy_desc()
-            fill_descriptor(copy, source, destination, box)
+            fill_descriptor(copy, source.device, destination.device, box)
             place = copy.source if reads else copy.destination
             place.kind, place.device, place.file = native.FERRY_KIND_FILE, 0, int(handle)
             made.append(copy)

@@ -251,7 +251,9 @@ class Instance(Owner):
             if self._handle is None:
                 raise self.closed("Instance")
             details, room = self._thread.error
-            if plan.count == 1:
+            if plan.nest_address:
+                status = self.library.ferry_copy_nests(self._handle, plan.nest_address, 1, how, room)
+            elif plan.count == 1:
                 status = self.library.ferry_copy(self._handle, plan.address, how, room)
             else:
                 status = self.library.ferry_copy_batch(self._handle, plan.address, plan.count, how, room)
@@ -276,7 +278,9 @@ class Instance(Owner):
             if opened is None:
                 raise self.closed("Instance")
             details, room = self._thread.error
-            if plan.count == 1:
+            if plan.nest_address:
+                status = self.library.ferry_copy_nests_async(opened, plan.nest_address, 1, how, number, byref(made), room)
+            elif plan.count == 1:
                 status = self.library.ferry_copy_async(opened, plan.address, how, number, byref(made), room)
             else:
                 status = self.library.ferry_copy_batch_async(opened, plan.address, plan.count, how, number, byref(made),
@@ -302,7 +306,9 @@ class Instance(Owner):
             how, number = address_of(options), handle_of(stream)
             if self._handle is None:
                 raise self.closed("Instance")
-            if plan.count == 1:
+            if plan.nest_address:
+                status = self.library.ferry_copy_nests_async(self._handle, plan.nest_address, 1, how, number, None, room)
+            elif plan.count == 1:
                 status = self.library.ferry_copy_async(self._handle, plan.address, how, number, None, room)
             else:
                 status = self.library.ferry_copy_batch_async(self._handle, plan.address, plan.count, how, number, None,
@@ -405,6 +411,10 @@ class Instance(Owner):
             if not plan.count:
                 raise ArgumentError("there is nothing to copy", side="source", field="shape")
             info = native.ferry_explanation(struct_size=sizeof(native.ferry_explanation))
+            if plan.nest_address:  # enqueued in the same way with and without a stream
+                self.call("ferry_copy_nest_explain_async", plan.nest_address, address_of(options), handle_of(stream),
+                          byref(info))
+                return self._explanation(info, 1, "copies")
             if stream is None:
                 self.call("ferry_copy_explain", plan.address, address_of(options), byref(info))
             else:

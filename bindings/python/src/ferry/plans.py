@@ -6,7 +6,7 @@ from ctypes import addressof
 from typing import Any, Final
 
 from . import native
-from .shapes import Box, boxes
+from .shapes import Box, Cut, checked_cut
 from .views import HOST, UNKNOWN, View, key_functions, view
 
 _KEPT: Final = 1024
@@ -21,27 +21,59 @@ def _fill_place(place: native.ferry_place, device: int, address: int, pitch: int
     place.slice_height = slice_height
 
 
-def fill_descriptor(descriptor: native.ferry_copy_desc, source: View, destination: View, box: Box) -> None:
-    _fill_place(descriptor.source, source.device, box.source, box.source_pitch, box.source_slice)
-    _fill_place(descriptor.destination, destination.device, box.destination, box.destination_pitch,
+def fill_descriptor(descriptor: native.ferry_copy_desc, source: int, destination: int, box: Box) -> None:
+    """`source` and `destination` are the devices of both ends."""
+    _fill_place(descriptor.source, source, box.source, box.source_pitch, box.source_slice)
+    _fill_place(descriptor.destination, destination, box.destination, box.destination_pitch,
                 box.destination_slice)
     descriptor.width, descriptor.height, descriptor.depth = box.width, box.height, box.depth
 
 
-class Plan:
-    """`count` descriptors of `size` bytes at `address`. `device`: the number of one of theirs, if it is known."""
+def _nest(cut: Cut, source: View, destination: View) -> native.ferry_nest:
+    nest = native.ferry_nest(width=cut.width)
+    for end, device, address in ((nest.source, source.device, cut.source),
+                                 (nest.destination, destination.device, cut.destination)):
+        _fill_place(end.place, device, address, 0, 0)
+    for axis in cut.axes():
+        nest.source.axes[nest.axes].count = nest.destination.axes[nest.axes].count = axis.length
+        nest.source.axes[nest.axes].stride = axis.source
+        nest.destination.axes[nest.axes].stride = axis.destination
+        nest.axes += 1
+    return nest
 
-    __slots__ = ("descriptors", "address", "count", "size", "device")
+
+class Plan:
+    """A copy of `size` bytes: one nest at `nest_address`, if that is not 0, or `count` descriptors at `address`. `device`:
+    the number of one of theirs, if it is known."""
+
+    __slots__ = ("count", "size", "device", "nest", "nest_address", "_cut", "_ends", "_descriptors")
 
     def __init__(self, source: View, destination: View) -> None:
-        found = boxes(source, destination)
-        self.count = len(found)
-        self.device = next((end.device for end in (destination, source) if end.device >= 0), None)
-        self.size = sum([box.width * box.height * box.depth for box in found])
-        self.descriptors: Any = (native.ferry_copy_desc * max(self.count, 1))()
-        for descriptor, box in zip(self.descriptors, found):
-            fill_descriptor(descriptor, source, destination, box)
-        self.address = addressof(self.descriptors)
+        cut = self._cut = checked_cut(source, destination)
+        self._ends = (source.device, destination.device)
+        self._descriptors: Any = None
+        self.count = cut.repeats if cut else 0
+        self.device = next((device for device in reversed(self._ends) if device >= 0), None)
+        self.size = source.nbytes if cut else 0
+        is_nest = cut is not None and cut.is_nest(may_be_pageable=min(self._ends) < 0)
+        self.nest = _nest(cut, source, destination) if cut is not None and is_nest else None
+        self.nest_address = addressof(self.nest) if self.nest is not None else 0
+        if not is_nest:
+            self._describe()
+
+    def _describe(self) -> Any:
+        """The descriptors. A nest has them only if a batch needs them."""
+        if self._descriptors is None:
+            found = self._cut.boxes() if self._cut else []
+            made = (native.ferry_copy_desc * max(len(found), 1))()
+            for descriptor, box in zip(made, found):
+                fill_descriptor(descriptor, *self._ends, box)
+            self._descriptors = made
+        return self._descriptors
+
+    @property
+    def address(self) -> int:
+        return addressof(self._describe())
 
 
 class Plans:
@@ -56,7 +88,7 @@ class Plans:
         plan = self._plans.get(key)
         if plan is None:
             plan = Plan(view(source), view(destination))
-            if plan.count <= 64:  # others are large, and their making is not what takes time
+            if plan.nest_address or plan.count <= 64:  # others are large, and their making is not what takes time
                 if len(self._plans) >= _KEPT:
                     self._plans = {}
                 self._plans[key] = plan

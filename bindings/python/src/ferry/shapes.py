@@ -11,6 +11,7 @@ from .views import View
 
 MAX_PITCH: Final = (1 << 31) - 1  # the driver's limit
 MAX_BOXES: Final = 1 << 22
+FEW_BOXES: Final = 8  # the library copies more of them as one nest
 
 
 class Box(NamedTuple):
@@ -31,6 +32,28 @@ class _Axis(NamedTuple):
     length: int
     source: int  # bytes from one element to the next
     destination: int
+
+
+class Cut(NamedTuple):
+    """The axes of a box, and the others, along which it is repeated `repeats` times. `width` is the bytes of a run."""
+    source: int
+    destination: int
+    width: int
+    rows: _Axis | None
+    slices: _Axis | None
+    others: list[_Axis]
+    repeats: int
+
+    def boxes(self) -> list[Box]:
+        return _boxes(self)
+
+    def axes(self) -> list[_Axis]:
+        return [axis for axis in (self.rows, self.slices, *self.others) if axis]
+
+    def is_nest(self, may_be_pageable: bool) -> bool:
+        """Whether the library copies it in one call, without a descriptor for each box."""
+        return self.repeats > FEW_BOXES and (self.repeats <= MAX_BOXES or not may_be_pageable) and \
+            len(self.axes()) <= native.FERRY_NEST_AXES
 
 
 def _plural(shape: tuple[int, ...]) -> str:
@@ -121,12 +144,12 @@ def _check_addresses(view: View, side: str) -> None:
                             f"{(1 << 64) - 1:#x}", side=side, field="address", value=first if first < 0 else end, limit=(1 << 64) - 1)
 
 
-def boxes(source: View, destination: View) -> list[Box]:
-    """The boxes of a copy. Empty for empty arrays. What cannot be written is an ArgumentError that names the axis. Boxes
+def checked_cut(source: View, destination: View) -> Cut | None:
+    """The cut of a copy; None for empty arrays. What cannot be written is an ArgumentError that names the axis. Boxes
     have no order, so a source that shares bytes with its destination is one too."""
     source, destination = same_shape(source, destination)
     if not source.nbytes:
-        return []
+        return None
     _check_addresses(source, "source")
     shared = overlap(source, destination)
     if shared is not False:
@@ -134,7 +157,13 @@ def boxes(source: View, destination: View) -> list[Box]:
                             "source and destination interleave in too many ways to rule out that they share bytes "
                             "(FERRY_ERROR_OVERLAP)",
                             status=native.Status.OVERLAP, side="destination", field="address")
-    return _boxes(source, destination)
+    return _cut(source, destination)
+
+
+def boxes(source: View, destination: View) -> list[Box]:
+    """The boxes of a copy. Empty for empty arrays."""
+    cut = checked_cut(source, destination)
+    return _boxes(cut) if cut else []
 
 
 def boxes_between(source: View, destination: View) -> list[Box]:
@@ -143,16 +172,16 @@ def boxes_between(source: View, destination: View) -> list[Box]:
     if not source.nbytes:
         return []
     _check_addresses(source, "source")
-    return _boxes(source, destination)
+    return _boxes(_cut(source, destination))
 
 
 def boxes_of_fill(destination: View) -> list[Box]:
     """Boxes whose destinations are the destinations of a fill."""
     source, destination = same_shape(destination, destination)
-    return _boxes(source, destination) if destination.nbytes else []
+    return _boxes(_cut(source, destination)) if destination.nbytes else []
 
 
-def _boxes(source: View, destination: View) -> list[Box]:
+def _cut(source: View, destination: View) -> Cut:
     _check_addresses(destination, "destination")
     size = source.itemsize
     at, to, axes = _axes(source, destination)
@@ -161,20 +190,28 @@ def _boxes(source: View, destination: View) -> list[Box]:
     if axes and axes[-1].source == axes[-1].destination == size:
         width *= axes.pop().length
     rows = _take(axes, lambda axis: width <= axis.source <= MAX_PITCH and axis.destination <= MAX_PITCH)
-    height, pitch, to_pitch = (rows.length, rows.source, rows.destination) if rows else (1, 0, 0)
-    slices = _take(axes, lambda axis: rows is not None and axis.source % pitch == axis.destination % to_pitch == 0 and
-                   axis.source >= height * pitch and axis.destination >= height * to_pitch)
-    depth, rows_apart, to_rows_apart = 1, height, height
-    if slices:
-        depth, rows_apart, to_rows_apart = slices.length, slices.source // pitch, slices.destination // to_pitch
+    slices = None
+    if rows:
+        height, pitch, to_pitch = rows.length, rows.source, rows.destination
+        slices = _take(axes, lambda axis: axis.source % pitch == axis.destination % to_pitch == 0 and
+                       axis.source >= height * pitch and axis.destination >= height * to_pitch)
     count = 1
     for axis in axes:
         count *= axis.length
-    if count > MAX_BOXES:
-        raise ArgumentError(f"this would be {count} copies, {MAX_BOXES} at most: make one side contiguous first",
-                            side="source", field=f"axis {axes[-1].number}", value=count, limit=MAX_BOXES)
-    return [Box(one, other, width, height, depth, pitch, rows_apart, to_pitch, to_rows_apart)
-            for one, other in _starts(at, to, axes)]
+    return Cut(at, to, width, rows, slices, axes, count)
+
+
+def _boxes(cut: Cut) -> list[Box]:
+    if cut.repeats > MAX_BOXES:
+        raise ArgumentError(f"this would be {cut.repeats} copies, {MAX_BOXES} at most: make one side contiguous first",
+                            side="source", field=f"axis {cut.others[-1].number}", value=cut.repeats, limit=MAX_BOXES)
+    rows, slices = cut.rows, cut.slices
+    height, pitch, to_pitch = (rows.length, rows.source, rows.destination) if rows else (1, 0, 0)
+    depth, rows_apart, to_rows_apart = 1, height, height
+    if slices:
+        depth, rows_apart, to_rows_apart = slices.length, slices.source // pitch, slices.destination // to_pitch
+    return [Box(one, other, cut.width, height, depth, pitch, rows_apart, to_pitch, to_rows_apart)
+            for one, other in _starts(cut.source, cut.destination, cut.others)]
 
 
 def _starts(at: int, to: int, axes: list[_Axis]) -> Iterator[tuple[int, int]]:

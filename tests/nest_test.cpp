@@ -1,0 +1,670 @@
+// Copies between two layouts: random nests against a plain model, and every wrong field is refused by its name.
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <memory>
+#include <numeric>
+#include <random>
+#include <vector>
+
+#include "support/captured_graph.h"
+#include "support/how.h"
+#include "support/opened_file.h"
+#include "support/raw_objects.h"
+#include "support/temporary_file.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t memory_size = std::uint64_t{1} << 18;
+
+// A place without pitches, as a nest takes it.
+ferry_place line_in(const test_place &place, statement how) {
+    ferry_place line = place.describe(how);
+    line.row_pitch = line.slice_height = 0;
+    return line;
+}
+
+// Adds an axis without indices.
+void add_axis(ferry_nest &nest, std::uint64_t count, std::int64_t to, std::int64_t from) {
+    nest.destination.axes[nest.axes].count = nest.source.axes[nest.axes].count = count;
+    nest.destination.axes[nest.axes].stride = to;
+    nest.source.axes[nest.axes].stride = from;
+    ++nest.axes;
+}
+
+// Memory that kernels read indices from.
+class index_memory {
+public:
+    explicit index_memory(std::uint64_t size) : size_(size) { EXPECT_OK(raw().cuMemAlloc(&address_, size)); }
+    ~index_memory() { EXPECT_OK(raw().cuMemFree(address_)); }
+    index_memory(const index_memory &) = delete;
+    index_memory &operator=(const index_memory &) = delete;
+
+    void clear() { used_ = 0; }
+    std::uint64_t add(const void *indices, std::uint64_t size) {
+        const std::uint64_t at = address_ + used_;
+        used_ += (size + 15) / 16 * 16;
+        EXPECT_LE(used_, size_);
+        EXPECT_OK(raw().cuMemcpyHtoD(at, indices, size));
+        return at;
+    }
+
+private:
+    CUdeviceptr address_ = 0;
+    std::uint64_t size_, used_ = 0;
+};
+
+// The indices of one axis of one end, as the model reads them. Empty: the axis has none.
+struct index_list {
+    std::vector<std::uint64_t> indices;
+    std::vector<std::uint32_t> narrow;
+    std::uint64_t limit = 0;
+
+    std::uint64_t at(std::uint64_t coordinate) const { return indices.empty() ? coordinate : indices[coordinate]; }
+    bool skips(std::uint64_t coordinate) const { return !indices.empty() && indices[coordinate] >= limit; }
+};
+
+struct drawn_nest {
+    ferry_nest nest = {};
+    index_list to[FERRY_NEST_AXES], from[FERRY_NEST_AXES];
+    bool has_device_indices = false, has_host_indices = false;
+    std::uint64_t skipped = 0; // indices that are not below their limit, each counted once
+
+    // Calls move(offset at the destination, offset at the source) for each run that is not skipped. Offsets are
+    // distances from the places.
+    template <class Move> void for_each_run(const Move &move) const {
+        std::uint64_t at[FERRY_NEST_AXES] = {};
+        for (;;) {
+            std::int64_t to_offset = 0, from_offset = 0;
+            bool is_skipped = false;
+            for (std::uint32_t i = 0; i < nest.axes; ++i) {
+                is_skipped |= to[i].skips(at[i]) || from[i].skips(at[i]);
+                to_offset += static_cast<std::int64_t>(to[i].at(at[i])) * nest.destination.axes[i].stride;
+                from_offset += static_cast<std::int64_t>(from[i].at(at[i])) * nest.source.axes[i].stride;
+            }
+            if (!is_skipped) move(to_offset, from_offset);
+            std::uint32_t next = 0;
+            while (next < nest.axes && ++at[next] == nest.source.axes[next].count)
+                at[next++] = 0;
+            if (next == nest.axes) return;
+        }
+    }
+};
+
+class nest_dice {
+public:
+    explicit nest_dice(std::uint64_t seed) : engine_(seed) {}
+    std::uint64_t up_to(std::uint64_t most) { return engine_() % (most + 1); }
+    bool one_in(std::uint64_t n) { return engine_() % n == 0; }
+    std::mt19937_64 &engine() { return engine_; }
+
+private:
+    std::mt19937_64 engine_;
+};
+
+// Draws the strides of one end: the axes in a random order, each with some room between its runs, and its indices.
+// Returns the bytes that the end spans, or 0 if they are too many. `is_source`: strides may be 0 or negative, and runs may
+// be read several times.
+std::uint64_t draw_end(nest_dice &dice, bool is_source, std::uint64_t unit, drawn_nest &drawn, ferry_nest_end &end,
+                       index_list *lists, std::int64_t &lead) {
+    std::uint32_t order[FERRY_NEST_AXES];
+    std::iota(order, order + drawn.nest.axes, 0);
+    std::shuffle(order, order + drawn.nest.axes, dice.engine());
+    std::uint64_t extent = drawn.nest.width;
+    lead = 0;
+    for (std::uint32_t n = 0; n < drawn.nest.axes; ++n) {
+        ferry_axis &axis = end.axes[order[n]];
+        index_list &list = lists[order[n]];
+        std::uint64_t stride = dice.one_in(2) ? extent : extent + dice.up_to(3) * unit;
+        stride = (stride + unit - 1) / unit * unit;
+        std::uint64_t limit = axis.count;
+        if (dice.one_in(6)) {
+            limit = axis.count + dice.up_to(5);
+            list.limit = limit;
+            std::vector<std::uint64_t> all(limit);
+            std::iota(all.begin(), all.end(), 0);
+            std::shuffle(all.begin(), all.end(), dice.engine());
+            for (std::uint64_t i = 0; i < axis.count; ++i)
+                list.indices.push_back(is_source ? dice.up_to(limit - 1) : all[i]);
+        }
+        extent = stride * (limit - 1) + extent;
+        if (extent > memory_size / 2) return 0;
+        axis.stride = static_cast<std::int64_t>(stride);
+        if (is_source && dice.one_in(12)) {
+            axis.stride = 0;
+        } else if (dice.one_in(6)) {
+            axis.stride = -axis.stride;
+            lead += static_cast<std::int64_t>(stride * (limit - 1));
+        }
+    }
+    return extent;
+}
+
+// Gives the lists to the nest: on the host or on the device, narrow or wide. Some indices on the device are beyond their
+// limit.
+void place_indices(nest_dice &dice, drawn_nest &drawn, ferry_nest_end &end, index_list *lists, index_memory &memory,
+                   bool may_be_on_device) {
+    for (std::uint32_t i = 0; i < drawn.nest.axes; ++i) {
+        index_list &list = lists[i];
+        if (list.indices.empty()) continue;
+        ferry_axis &axis = end.axes[i];
+        const bool is_wide = dice.one_in(2), is_on_device = may_be_on_device && dice.one_in(2);
+        if (is_on_device && dice.one_in(3))
+            for (std::uint64_t &index : list.indices)
+                if (dice.one_in(4))
+                    index = list.limit + dice.up_to(1) * UINT32_MAX % (is_wide ? UINT64_MAX : UINT32_MAX);
+        list.narrow.assign(list.indices.begin(), list.indices.end());
+        if (!is_wide) list.indices.assign(list.narrow.begin(), list.narrow.end());
+        const void *const first = is_wide ? static_cast<const void *>(list.indices.data()) : list.narrow.data();
+        const std::uint64_t size = axis.count * (is_wide ? 8 : 4);
+        axis.index_type = is_wide ? FERRY_INDEX_U64 : FERRY_INDEX_U32;
+        axis.index_memory = is_on_device ? FERRY_INDICES_DEVICE : FERRY_INDICES_HOST;
+        axis.index_limit = list.limit;
+        axis.indices = is_on_device ? memory.add(first, size) : reinterpret_cast<std::uintptr_t>(first);
+        (is_on_device ? drawn.has_device_indices : drawn.has_host_indices) = true;
+    }
+}
+
+class nests : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+        device_indices = std::make_unique<index_memory>(std::uint64_t{1} << 20);
+        ASSERT_OK(raw().cuMemHostAlloc(&counter, sizeof(std::uint64_t), 0));
+    }
+    void TearDown() override {
+        places.clear();
+        device_indices.reset();
+        EXPECT_OK(raw().cuMemFreeHost(counter));
+        EXPECT_OK(raw().cuStreamDestroy(stream));
+        ferry_test::TearDown();
+    }
+    test_place &place_of(place_kind kind, int device = 0) {
+        for (const auto &place : places)
+            if (place->kind() == kind && place->device() == device) return *place;
+        places.push_back(std::make_unique<test_place>(kind, grid{.width = memory_size, .lead = 0}, device));
+        places.back()->fill(places.size());
+        return *places.back();
+    }
+    test_place &second_of(place_kind kind) {
+        seconds.push_back(std::make_unique<test_place>(kind, grid{.width = memory_size, .lead = 0}));
+        seconds.back()->fill(100 + seconds.size());
+        return *seconds.back();
+    }
+    std::uint64_t &skipped() { return *static_cast<std::uint64_t *>(counter); }
+    std::int32_t copy(ferry_instance *instance, const ferry_nest &nest, const how &options = {},
+                      ferry_error_info *error = nullptr) {
+        const std::int32_t status = ferry_copy_nests_async(instance, &nest, 1, options, stream, nullptr, error);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        return status;
+    }
+
+    CUstream stream = nullptr;
+    void *counter = nullptr;
+    std::unique_ptr<index_memory> device_indices;
+    std::vector<std::unique_ptr<test_place>> places, seconds;
+};
+
+bool is_kernel_memory(place_kind kind) { return kind != place_kind::pageable; }
+
+// Draws the axes and both ends of a nest. False if it does not fit the memory.
+bool draw(nest_dice &dice, bool may_have_device_indices, index_memory &memory, drawn_nest &drawn,
+          std::int64_t (&at)[2]) {
+    const std::uint64_t unit = std::uint64_t{1} << dice.up_to(4);
+    drawn.nest.width = unit * (1 + (dice.one_in(3) ? dice.up_to(20) : 0));
+    drawn.nest.axes = static_cast<std::uint32_t>(dice.up_to(FERRY_NEST_AXES));
+    for (std::uint32_t i = 0; i < drawn.nest.axes; ++i)
+        drawn.nest.destination.axes[i].count = drawn.nest.source.axes[i].count =
+            1 + dice.up_to(std::uint64_t{1} << dice.up_to(drawn.nest.axes < 3 ? 7 : 4));
+    const std::uint64_t to = draw_end(dice, false, unit, drawn, drawn.nest.destination, drawn.to, at[0]);
+    const std::uint64_t from = draw_end(dice, true, unit, drawn, drawn.nest.source, drawn.from, at[1]);
+    if (!to || !from) return false;
+    // Both ends may be in the same memory: the source is in its first half.
+    at[1] += static_cast<std::int64_t>(dice.up_to((memory_size / 2 - from) / unit) * unit);
+    at[0] += static_cast<std::int64_t>(memory_size / 2 + dice.up_to((memory_size / 2 - to) / unit) * unit);
+    if (dice.one_in(4)) {
+        at[0] += at[0] + 1 + static_cast<std::int64_t>(to) < static_cast<std::int64_t>(memory_size) ? 1 : 0;
+    }
+    place_indices(dice, drawn, drawn.nest.destination, drawn.to, memory, may_have_device_indices);
+    place_indices(dice, drawn, drawn.nest.source, drawn.from, memory, may_have_device_indices);
+    for (std::uint32_t i = 0; i < drawn.nest.axes; ++i)
+        for (std::uint64_t c = 0; c < drawn.nest.source.axes[i].count; ++c)
+            drawn.skipped += drawn.to[i].skips(c) || drawn.from[i].skips(c);
+    return true;
+}
+
+// The number of random nests: FERRY_NEST_CASES, with the first seed in FERRY_NEST_SEED.
+std::uint64_t number_in(const char *variable, std::uint64_t otherwise) {
+    const char *const given = std::getenv(variable);
+    return given ? std::strtoull(given, nullptr, 10) : otherwise;
+}
+
+TEST_F(nests, random_ones_arrive_whole_and_touch_nothing_else) {
+    struct {
+        place_kind from, to;
+    } const pairs[] = {{place_kind::device, place_kind::device},   {place_kind::pinned, place_kind::device},
+                       {place_kind::device, place_kind::pinned},   {place_kind::device, place_kind::managed},
+                       {place_kind::pageable, place_kind::device}, {place_kind::device, place_kind::pageable},
+                       {place_kind::pinned, place_kind::pinned},   {place_kind::registered, place_kind::device},
+                       {place_kind::device, place_kind::device},   {place_kind::device, place_kind::device}};
+    const std::uint64_t first = number_in("FERRY_NEST_SEED", 1), cases = number_in("FERRY_NEST_CASES", 400);
+    std::uint64_t copied = 0, by_kernel_count = 0, with_skipped = 0;
+    for (std::uint64_t seed = first; seed < first + cases; ++seed) {
+        nest_dice dice(seed);
+        const auto &[from_kind, to_kind] = pairs[dice.up_to(std::size(pairs) - 1)];
+        if (!is_supported(from_kind) || !is_supported(to_kind)) continue;
+        const bool by_kernels = is_kernel_memory(from_kind) && is_kernel_memory(to_kind) &&
+                                (from_kind == place_kind::device || to_kind == place_kind::device);
+        device_indices->clear();
+        drawn_nest drawn;
+        std::int64_t at[2] = {};
+        if (!draw(dice, by_kernels, *device_indices, drawn, at)) continue;
+        SCOPED_TRACE(testing::Message() << "FERRY_NEST_SEED=" << seed << " FERRY_NEST_CASES=1: " << name_of(from_kind)
+                                        << " to " << name_of(to_kind));
+        test_place &from = place_of(from_kind), &to = place_of(to_kind);
+        to.fill(seed);
+        from.fill(seed + 1);
+        ferry_nest &nest = drawn.nest;
+        nest.destination.place = line_in(to, dice.one_in(2) ? statement::stated : statement::any);
+        nest.source.place = line_in(from, dice.one_in(2) ? statement::stated : statement::any);
+        nest.destination.place.address += static_cast<std::uint64_t>(at[0]);
+        nest.source.place.address += static_cast<std::uint64_t>(at[1]);
+        skipped() = 5;
+        if (drawn.has_device_indices) nest.skipped = reinterpret_cast<std::uintptr_t>(counter);
+        bytes expected = to.picture();
+        const bytes source = from.picture(); // the same memory may be the destination
+        drawn.for_each_run([&](std::int64_t to_offset, std::int64_t from_offset) {
+            std::memcpy(&expected[static_cast<std::size_t>(at[0] + to_offset)],
+                        &source[static_cast<std::size_t>(at[1] + from_offset)], nest.width);
+        });
+        const how options = drawn.has_device_indices || dice.one_in(2) ? ordinary
+                            : dice.one_in(2)                           ? no_kernels
+                                             : max_sms(static_cast<std::uint32_t>(1 + dice.up_to(3)));
+        ferry_explanation found = new_explanation();
+        ferry_error_info error = new_error();
+        ferry_instance *const instance = dice.one_in(2) ? basic.get() : full.get();
+        const std::int32_t explained = ferry_copy_nest_explain_async(instance, &nest, options, stream, &found, &error);
+        ASSERT_OK(explained) << test::describe(error);
+        const bool is_synchronous = dice.one_in(3);
+        ASSERT_OK(is_synchronous ? ferry_copy_nests(instance, &nest, 1, options, &error)
+                                 : copy(instance, nest, options, &error))
+            << test::describe(error);
+        ASSERT_TRUE(to.read() == expected) << test::describe(found);
+        if (drawn.has_device_indices) {
+            ASSERT_EQ(skipped(), 5 + drawn.skipped);
+        }
+        ++copied;
+        by_kernel_count += found.route == FERRY_ROUTE_KERNEL;
+        with_skipped += drawn.has_device_indices && drawn.skipped;
+    }
+    if (cases < 400) return;
+    EXPECT_GT(copied, cases / 4);
+    EXPECT_GT(by_kernel_count, cases / 20);
+    EXPECT_GT(with_skipped, 0);
+}
+
+// ---- Transposes
+
+struct matrix {
+    const char *name;
+    std::uint64_t element, rows, columns, pitch; // of the source; the destination has no gaps
+};
+const matrix matrices[] = {
+    {"single bytes", 1, 100, 200, 256},       {"odd numbers of bytes", 1, 33, 67, 80},
+    {"words of 2 bytes", 2, 64, 120, 256},    {"odd numbers of words of 2 bytes", 2, 41, 77, 160},
+    {"words of 4 bytes", 4, 100, 60, 256},    {"odd numbers of words of 4 bytes", 4, 31, 37, 160},
+    {"words of 8 bytes", 8, 50, 70, 576},     {"odd numbers of words of 8 bytes", 8, 29, 31, 256},
+    {"words of 16 bytes", 16, 30, 20, 336},   {"pixels of 3 bytes", 3, 40, 50, 160},
+    {"vectors of 12 bytes", 12, 20, 30, 384}, {"rows that are not aligned", 2, 30, 40, 82}};
+
+TEST_F(nests, matrices_of_all_elements_are_transposed) {
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
+    for (const matrix &one : matrices) {
+        SCOPED_TRACE(one.name);
+        to.fill(one.element);
+        ferry_nest nest = {};
+        nest.source.place = line_in(from, statement::stated);
+        nest.destination.place = line_in(to, statement::stated);
+        nest.width = one.element;
+        add_axis(nest, one.columns, static_cast<std::int64_t>(one.rows * one.element),
+                 static_cast<std::int64_t>(one.element));
+        add_axis(nest, one.rows, static_cast<std::int64_t>(one.element), static_cast<std::int64_t>(one.pitch));
+        bytes expected = to.picture();
+        for (std::uint64_t x = 0; x < one.columns; ++x)
+            for (std::uint64_t y = 0; y < one.rows; ++y)
+                std::memcpy(&expected[(x * one.rows + y) * one.element],
+                            &from.picture()[y * one.pitch + x * one.element], one.element);
+        ferry_explanation found = new_explanation();
+        ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &nest, nullptr, stream, &found, nullptr));
+        EXPECT_EQ(found.route, FERRY_ROUTE_KERNEL);
+        ASSERT_OK(copy(basic.get(), nest));
+        ASSERT_TRUE(to.read() == expected);
+    }
+}
+
+// ---- Routes
+
+TEST_F(nests, a_box_takes_the_route_of_a_copy) {
+    test_place &from = place_of(place_kind::pinned), &to = place_of(place_kind::device);
+    ferry_nest nest = {};
+    nest.source.place = line_in(from, statement::stated);
+    nest.destination.place = line_in(to, statement::stated);
+    nest.width = 16;
+    add_axis(nest, 10, 1280, 640); // slices, rows and the rest of each row in any order
+    add_axis(nest, 8, 128, 64);
+    add_axis(nest, 4, 16, 16);
+    ferry_copy_desc box = {};
+    box.source = nest.source.place;
+    box.destination = nest.destination.place;
+    box.width = 64, box.height = 8, box.depth = 10;
+    box.source.row_pitch = 64, box.source.slice_height = 10;
+    box.destination.row_pitch = 128, box.destination.slice_height = 10;
+    ferry_explanation of_nest = new_explanation(), of_box = new_explanation();
+    ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &nest, nullptr, stream, &of_nest, nullptr));
+    ASSERT_OK(ferry_copy_explain_async(basic.get(), &box, nullptr, stream, &of_box, nullptr));
+    EXPECT_EQ(describe(of_nest), describe(of_box));
+}
+
+TEST_F(nests, of_one_call_are_all_copied) {
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
+    ferry_nest three[3] = {};
+    bytes expected = to.picture();
+    for (int n = 0; n < 3; ++n) {
+        three[n].source.place = line_in(from, statement::any);
+        three[n].destination.place = line_in(to, statement::any);
+        three[n].destination.place.address += static_cast<std::uint64_t>(n) * 5000;
+        three[n].width = 4;
+        if (n != 1) add_axis(three[n], 20, 40 * 4, 4);
+        if (n != 1) add_axis(three[n], 40, 4, 20 * 4);
+        for (std::uint64_t x = 0; x < (n == 1 ? 1 : 20); ++x)
+            for (std::uint64_t y = 0; y < (n == 1 ? 1 : 40); ++y)
+                std::memcpy(&expected[static_cast<std::size_t>(n) * 5000 + (x * 40 + y) * 4],
+                            &from.picture()[(y * 20 + x) * 4], 4);
+    }
+    ASSERT_OK(ferry_copy_nests(basic.get(), three, 3, nullptr, nullptr));
+    ASSERT_TRUE(to.read() == expected);
+    ASSERT_OK(ferry_copy_nests(basic.get(), nullptr, 0, nullptr, nullptr));
+    ferry_error_info error = new_error();
+    three[2].destination.axes[1].count = 39;
+    to.fill(9);
+    expect_refusal(ferry_copy_nests(basic.get(), three, 3, nullptr, &error), error, FERRY_ERROR_INVALID_ARGUMENT,
+                   FERRY_SIDE_DESTINATION, FERRY_FIELD_COUNT);
+    EXPECT_EQ(error.item, FERRY_ITEM_AXIS);
+    EXPECT_EQ(error.index, 2 * FERRY_NEST_AXES + 1);
+    EXPECT_EQ(describe(error), "nest 2, axis 1: destination.count: 39, must be 40 (FERRY_ERROR_INVALID_ARGUMENT)");
+    EXPECT_TRUE(to.read() == to.picture()) << "nothing is copied if one nest is wrong";
+}
+
+TEST_F(nests, of_files_are_read_and_written_with_one_ticket) {
+    constexpr std::uint64_t columns = 30, rows = 20;
+    const bytes contents = random_bytes(columns * rows * 4, 3);
+    const temporary_file file(contents), written(bytes(columns * rows * 4));
+    const opened_file from = open_file_as(basic.get(), file.path());
+    const opened_file to = open_file_as(basic.get(), written.path(), {.flags = FERRY_FILE_WRITE});
+    test_place &device = place_of(place_kind::device);
+    ferry_nest nest = {};
+    nest.source.place = place_in(from, 0);
+    nest.destination.place = line_in(device, statement::stated);
+    nest.width = 4;
+    add_axis(nest, columns, rows * 4, 4);
+    add_axis(nest, rows, 4, columns * 4);
+    bytes expected = device.picture();
+    for (std::size_t x = 0; x < columns; ++x)
+        for (std::size_t y = 0; y < rows; ++y)
+            std::memcpy(&expected[(x * rows + y) * 4], &contents[(y * columns + x) * 4], 4);
+    ferry_error_info error = new_error();
+    expect_refusal(ferry_copy_nests_async(basic.get(), &nest, 1, nullptr, stream, nullptr, &error), error,
+                   FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_NONE, FERRY_FIELD_TICKET);
+    ferry_nest two[] = {nest, nest}; // both read the same bytes, to different places
+    two[1].destination.place.address += memory_size / 2;
+    std::copy_n(expected.begin(), contents.size(), expected.begin() + memory_size / 2);
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_nests_async(basic.get(), two, 2, nullptr, stream, &ticket, &error)) << describe(error);
+    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+    ASSERT_TRUE(device.read() == expected);
+    std::swap(nest.source.place, nest.destination.place);
+    std::swap(nest.source.axes, nest.destination.axes);
+    nest.destination.place = place_in(to, 0);
+    ASSERT_OK(ferry_copy_nests(basic.get(), &nest, 1, nullptr, &error)) << describe(error);
+    EXPECT_TRUE(written.read() == contents);
+    file.resize(columns * rows * 4 - 1);
+    two[1].width = 0;
+    expect_refusal(ferry_copy_nests_async(basic.get(), two, 2, nullptr, stream, &ticket, &error), error,
+                   FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_OFFSET);
+    EXPECT_EQ(error.item, FERRY_ITEM_NEST);
+}
+
+TEST_F(nests, of_a_graph_read_new_indices_at_each_launch) {
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
+    constexpr std::uint64_t blocks = 30, size = 512;
+    std::vector<std::uint32_t> ids(blocks);
+    const std::uint64_t list = device_indices->add(ids.data(), blocks * 4);
+    ferry_nest nest = {};
+    nest.source.place = line_in(from, statement::stated);
+    nest.destination.place = line_in(to, statement::stated);
+    nest.width = size;
+    add_axis(nest, blocks, size, size);
+    nest.source.axes[0].indices = list;
+    nest.source.axes[0].index_type = FERRY_INDEX_U32;
+    nest.source.axes[0].index_memory = FERRY_INDICES_DEVICE;
+    nest.source.axes[0].index_limit = memory_size / size;
+    nest.skipped = reinterpret_cast<std::uintptr_t>(counter);
+    skipped() = 0;
+    ASSERT_OK(ferry_copy_nests(basic.get(), &nest, 1, nullptr, nullptr)) << "loads the kernels";
+    captured_graph graph(stream);
+    ASSERT_OK(ferry_copy_nests_async(basic.get(), &nest, 1, nullptr, stream, nullptr, nullptr));
+    graph.end();
+    nest_dice dice(7);
+    for (int launch = 0; launch < 3; ++launch) {
+        std::uint64_t expected_skips = skipped();
+        bytes expected = to.read();
+        for (std::uint64_t i = 0; i < blocks; ++i) {
+            ids[i] = static_cast<std::uint32_t>(dice.up_to(memory_size / size + 5));
+            if (ids[i] >= memory_size / size)
+                ++expected_skips;
+            else
+                std::memcpy(&expected[i * size], &from.picture()[ids[i] * size], size);
+        }
+        ASSERT_OK(raw().cuMemcpyHtoD(list, ids.data(), blocks * 4));
+        graph.run();
+        ASSERT_TRUE(to.read() == expected);
+        EXPECT_EQ(skipped(), expected_skips);
+    }
+}
+
+TEST_F(nests, reach_memory_of_a_peer) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    if (const std::int32_t status = ferry_peer_enable(basic.get(), 0, 1, nullptr); is_without_access(status))
+        GTEST_SKIP() << "no peer access";
+    test_place &from = place_of(place_kind::device, 1), &to = second_of(place_kind::device);
+    ferry_nest nest = {};
+    nest.source.place = line_in(from, statement::stated);
+    nest.destination.place = line_in(to, statement::stated);
+    nest.width = 4;
+    add_axis(nest, 64, 4, 256);
+    add_axis(nest, 64, 256, 4);
+    bytes expected = to.picture();
+    for (std::size_t x = 0; x < 64; ++x)
+        for (std::size_t y = 0; y < 64; ++y)
+            std::memcpy(&expected[y * 256 + x * 4], &from.picture()[x * 256 + y * 4], 4);
+    ASSERT_OK(copy(basic.get(), nest));
+    ASSERT_TRUE(to.read() == expected);
+}
+
+// ---- Bytes that are shared
+
+TEST_F(nests, that_share_bytes_are_refused_on_request) {
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
+    static const std::uint32_t distinct[] = {4, 0, 2, 9}, repeated[] = {4, 0, 2, 4};
+    const auto new_nest = [&](const test_place &source, std::uint64_t width) {
+        ferry_nest nest = {};
+        nest.source.place = line_in(source, statement::stated);
+        nest.destination.place = line_in(to, statement::stated);
+        nest.width = width;
+        return nest;
+    };
+    const auto with_indices = [](ferry_nest nest, const std::uint32_t *list) {
+        nest.destination.axes[0].indices = reinterpret_cast<std::uintptr_t>(list);
+        nest.destination.axes[0].index_type = FERRY_INDEX_U32;
+        nest.destination.axes[0].index_limit = 10;
+        return nest;
+    };
+    ferry_nest apart = new_nest(from, 8), narrow = new_nest(from, 8), blocks = new_nest(from, 64);
+    add_axis(apart, 20, 8, 160);
+    add_axis(apart, 20, 160, 8);
+    add_axis(narrow, 20, 4, 8);
+    add_axis(blocks, 4, 64, 64);
+    ferry_nest onto_itself = new_nest(to, 8), columns = new_nest(to, 8), crossing = new_nest(from, 2);
+    add_axis(onto_itself, 20, 8, 160);
+    add_axis(onto_itself, 20, 160, 8);
+    add_axis(columns, 20, 32, 32);
+    add_axis(columns, 20, 640, 640);
+    columns.source.place.address += 16; // the other columns of the same matrix
+    add_axis(crossing, 3, 4, 2);        // 0, 4, 8 and 0, 6: no two are equal
+    add_axis(crossing, 2, 6, 6);
+    const struct {
+        const char *name;
+        ferry_nest nest;
+        std::int32_t side; // NONE: nothing is shared
+    } rows[] = {{"a transpose", apart, FERRY_SIDE_NONE},
+                {"a stride below the width", narrow, FERRY_SIDE_DESTINATION},
+                {"distinct indices", with_indices(blocks, distinct), FERRY_SIDE_NONE},
+                {"an index that is repeated", with_indices(blocks, repeated), FERRY_SIDE_DESTINATION},
+                {"a matrix that is transposed in place", onto_itself, FERRY_SIDE_DESTINATION},
+                {"columns of one matrix", columns, FERRY_SIDE_NONE},
+                {"strides that cross", crossing, FERRY_SIDE_NONE}};
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.name);
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_copy_nests(basic.get(), &row.nest, 1, check_overlap, &error);
+        if (row.side == FERRY_SIDE_NONE) {
+            ASSERT_OK(status) << describe(error);
+        } else {
+            EXPECT_EQ(status, FERRY_ERROR_OVERLAP);
+            EXPECT_EQ(error.field, FERRY_FIELD_ADDRESS);
+            EXPECT_NE(error.side, FERRY_SIDE_NONE);
+        }
+    }
+}
+
+// ---- Wrong fields
+
+TEST_F(nests, every_wrong_field_is_refused_by_its_name) {
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device),
+               &host = place_of(place_kind::pageable);
+    const auto right = [&] {
+        ferry_nest nest = {};
+        nest.source.place = line_in(from, statement::stated);
+        nest.destination.place = line_in(to, statement::stated);
+        nest.width = 8;
+        add_axis(nest, 32, 8, 1024);
+        add_axis(nest, 100, 1024, 8);
+        return nest;
+    };
+    static const std::uint32_t narrow[100] = {};
+    static const std::uint64_t wide[100] = {0, 5};
+    const auto index = [&](ferry_axis &axis, const void *list, std::int32_t type, std::uint64_t limit) {
+        axis.indices = reinterpret_cast<std::uintptr_t>(list);
+        axis.index_type = type;
+        axis.index_limit = limit;
+    };
+    const std::uint64_t on_device = device_indices->add(narrow, sizeof narrow);
+    struct {
+        const char *name;
+        std::int32_t status, side, field;
+        std::function<void(ferry_nest &)> spoil;
+    } const rows[] = {
+        {"axes", FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_AXES,
+         [](ferry_nest &nest) { nest.axes = 7; }},
+        {"reserved", FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED,
+         [](ferry_nest &nest) { nest.reserved[3] = 1; }},
+        {"reserved_32", FERRY_ERROR_RESERVED, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_RESERVED,
+         [](ferry_nest &nest) { nest.reserved_32 = 1; }},
+        {"an axis' reserved", FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_RESERVED,
+         [](ferry_nest &nest) { nest.source.axes[1].reserved[1] = 1; }},
+        {"a pitch", FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH,
+         [](ferry_nest &nest) { nest.source.place.row_pitch = 64; }},
+        {"an origin", FERRY_ERROR_RESERVED, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z,
+         [](ferry_nest &nest) { nest.destination.place.z = 1; }},
+        {"the kind", FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND,
+         [](ferry_nest &nest) { nest.source.place.kind = 9; }},
+        {"an array", FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND,
+         [](ferry_nest &nest) { nest.source.place.kind = FERRY_KIND_ARRAY; }},
+        {"the device", FERRY_ERROR_DEVICE, FERRY_SIDE_SOURCE, FERRY_FIELD_DEVICE,
+         [](ferry_nest &nest) { nest.source.place.device = 99; }},
+        {"a null address", FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS,
+         [](ferry_nest &nest) { nest.source.place.address = 0; }},
+        {"counts", FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_DESTINATION, FERRY_FIELD_COUNT,
+         [](ferry_nest &nest) { nest.source.axes[0].count = 31; }},
+        {"a count that is too large", FERRY_ERROR_OVERFLOW, FERRY_SIDE_DESTINATION, FERRY_FIELD_COUNT,
+         [](ferry_nest &nest) { nest.source.axes[1].count = nest.destination.axes[1].count = std::uint64_t{1} << 60; }},
+        {"a stride that is too large", FERRY_ERROR_OVERFLOW, FERRY_SIDE_DESTINATION, FERRY_FIELD_STRIDE,
+         [](ferry_nest &nest) { nest.destination.axes[0].stride = INT64_MAX; }},
+        {"an end past the address space", FERRY_ERROR_OVERFLOW, FERRY_SIDE_DESTINATION, FERRY_FIELD_ADDRESS,
+         [](ferry_nest &nest) { nest.destination.axes[0].stride = -(std::int64_t{1} << 58); }},
+        {"the end of the memory", FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS,
+         [](ferry_nest &nest) { nest.source.axes[0].stride = memory_size; }},
+        {"the beginning of the memory", FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_ADDRESS,
+         [](ferry_nest &nest) { nest.source.axes[0].stride = -1024; }},
+        {"an unknown index type", FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_SOURCE, FERRY_FIELD_INDEX_TYPE,
+         [&](ferry_nest &nest) { index(nest.source.axes[0], narrow, 3, 1); }},
+        {"indices without a type", FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_SOURCE, FERRY_FIELD_INDEX_TYPE,
+         [&](ferry_nest &nest) { index(nest.source.axes[0], narrow, 0, 1); }},
+        {"an unknown index memory", FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_SOURCE, FERRY_FIELD_INDEX_MEMORY,
+         [&](ferry_nest &nest) {
+             index(nest.source.axes[0], narrow, FERRY_INDEX_U32, 1), nest.source.axes[0].index_memory = 2;
+         }},
+        {"null indices", FERRY_ERROR_ADDRESS, FERRY_SIDE_DESTINATION, FERRY_FIELD_INDICES,
+         [&](ferry_nest &nest) { index(nest.destination.axes[0], nullptr, FERRY_INDEX_U32, 1); }},
+        {"indices at an odd address", FERRY_ERROR_ALIGNMENT, FERRY_SIDE_SOURCE, FERRY_FIELD_INDICES,
+         [&](ferry_nest &nest) {
+             index(nest.source.axes[0], reinterpret_cast<const char *>(wide) + 4, FERRY_INDEX_U64, 1);
+         }},
+        {"no limit", FERRY_ERROR_INVALID_ARGUMENT, FERRY_SIDE_SOURCE, FERRY_FIELD_INDEX_LIMIT,
+         [&](ferry_nest &nest) { index(nest.source.axes[0], narrow, FERRY_INDEX_U32, 0); }},
+        {"an index past its limit", FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_INDICES,
+         [&](ferry_nest &nest) { index(nest.source.axes[0], wide, FERRY_INDEX_U64, 5); }},
+        {"indices in memory that the device cannot access", FERRY_ERROR_ADDRESS, FERRY_SIDE_SOURCE, FERRY_FIELD_INDICES,
+         [&](ferry_nest &nest) {
+             index(nest.source.axes[0], narrow, FERRY_INDEX_U32, 1),
+                 nest.source.axes[0].index_memory = FERRY_INDICES_DEVICE;
+         }},
+        {"indices on the device for a pageable end", FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_INDEX_MEMORY,
+         [&](ferry_nest &nest) {
+             index(nest.source.axes[0], nullptr, FERRY_INDEX_U32, 1),
+                 nest.source.axes[0].index_memory = FERRY_INDICES_DEVICE;
+             nest.source.axes[0].indices = on_device;
+             nest.destination.place = line_in(host, statement::any);
+         }},
+        {"skipped at an odd address", FERRY_ERROR_ALIGNMENT, FERRY_SIDE_DESCRIPTOR, FERRY_FIELD_SKIPPED,
+         [&](ferry_nest &nest) { nest.skipped = 4; }},
+        {"skipped in memory that the device cannot access", FERRY_ERROR_ADDRESS, FERRY_SIDE_DESCRIPTOR,
+         FERRY_FIELD_SKIPPED, [&](ferry_nest &nest) { nest.skipped = reinterpret_cast<std::uintptr_t>(wide); }},
+    };
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.name);
+        ferry_nest nest = right();
+        row.spoil(nest);
+        const bool only_full = row.field == FERRY_FIELD_ADDRESS && row.status == FERRY_ERROR_OUT_OF_BOUNDS;
+        for (ferry_instance *const instance : {basic.get(), full.get()}) {
+            if (only_full && instance == basic.get()) continue;
+            ferry_error_info error = new_error();
+            expect_refusal(ferry_copy_nests_async(instance, &nest, 1, nullptr, stream, nullptr, &error), error,
+                           row.status, row.side, row.field);
+            ferry_explanation found = new_explanation();
+            expect_refusal(ferry_copy_nest_explain_async(instance, &nest, nullptr, stream, &found, &error), error,
+                           row.status, row.side, row.field);
+        }
+    }
+    ferry_nest nest = right();
+    ASSERT_OK(copy(full.get(), nest));
+}
+
+} // namespace
+} // namespace ferry::test
