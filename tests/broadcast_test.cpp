@@ -724,20 +724,27 @@ TEST_F(broadcasts_of_files, a_file_that_becomes_shorter_fails_the_ticket) {
 
 TEST_F(broadcasts_of_files, a_range_for_another_device_is_refused_while_blocked_streams_use_all_lanes) {
     const std::uint64_t size = 4 * megabyte;
-    on_all_devices(size);
-    const std::vector<ferry_copy_desc> copies = {read_to(0, megabyte, 100), read_to(1, 0, size)};
-    run(copies, true); // creates what would wait for the gate
-    std::vector<ferry_ticket *> tickets;
     std::deque<test_stream> held(9);
+    on_all_devices(size * held.size());
+    // The streams have no order among themselves, so each writes other bytes.
+    const auto copies_of = [&](std::size_t of_stream) {
+        std::vector<ferry_copy_desc> copies = {read_to(0, megabyte, 100), read_to(1, 0, size)};
+        for (ferry_copy_desc &copy : copies)
+            copy.destination.address += of_stream * size;
+        return copies;
+    };
+    run(copies_of(0), true); // creates what would wait for the gate
+    std::vector<ferry_ticket *> tickets;
     {
         gate shut(held[0]);
         for (std::size_t i = 1; i < held.size(); ++i)
             shut.hold(held[i]);
-        for (const test_stream &one : held) {
+        for (std::size_t i = 0; i < held.size(); ++i) {
+            const std::vector<ferry_copy_desc> copies = copies_of(i);
             ferry_error_info error = new_error();
             ferry_ticket *ticket = nullptr;
             const std::int32_t status =
-                ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, one, &ticket, &error);
+                ferry_copy_batch_async(counted.get(), copies.data(), copies.size(), nullptr, held[i], &ticket, &error);
             if (ticket) tickets.push_back(ticket);
             if (status == FERRY_SUCCESS) continue;
             EXPECT_EQ(status, FERRY_ERROR_LIMIT) << describe(error);
@@ -753,9 +760,9 @@ TEST_F(broadcasts_of_files, a_range_for_another_device_is_refused_while_blocked_
     }
     for (const test_stream &one : held)
         EXPECT_OK(raw().cuStreamSynchronize(one));
-    run(copies, false);
+    run(copies_of(0), false);
     const bytes found = stations[1].read();
-    EXPECT_TRUE(std::equal(found.begin(), found.end(), sent.begin()));
+    EXPECT_TRUE(std::equal(found.begin(), found.begin() + static_cast<std::ptrdiff_t>(size), sent.begin()));
 }
 
 #if defined(__linux__)
