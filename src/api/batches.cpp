@@ -63,11 +63,7 @@ std::int32_t run_and_report(ferry_instance *instance, const given_copies &given,
     if (ticket) *ticket = nullptr;
     batch_input input;
     if (error failed = read_input(instance, given, options, input)) return report(details, failed);
-    // A synchronous batch is enqueued, and then waited for. It reads and writes in stream order.
-    if (form == copy_form::synchronous) {
-        input.options.preferences.order = source_order::stream;
-        input.options.preferences.written = false;
-    }
+    if (form == copy_form::synchronous) input.options.preferences.follow_the_stream();
     std::uint64_t bad_index = no_index;
     const auto enqueue = [&](ferry_ticket *made) noexcept {
         return run_batch(*instance, input, form, stream, made, bad_index);

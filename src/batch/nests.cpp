@@ -297,6 +297,7 @@ error run_boxes(ferry_instance &instance, const nest_plan &plan, const call_opti
     growing<ferry_copy_desc> boxes(instance.allocator);
     call_options of_batch = options;
     of_batch.checks_overlap = false; // the nest was checked
+    if (site.form == copy_form::synchronous) of_batch.preferences.follow_the_stream();
     const auto run = [&]() noexcept {
         std::uint64_t ignored = no_index;
         const batch_input batch = {.copies = boxes.begin(), .count = boxes.size(), .options = of_batch};
@@ -421,7 +422,9 @@ error explain_nest(ferry_instance &instance, const nest_input &input, CUstream s
     found.reason =
         input.options.preferences.forced == route_kind::kernel ? FERRY_REASON_FORCED : FERRY_REASON_PREDICTED;
     found.context_device = site.device;
-    found.max_sms = blocks_of(instance, plan, input.options.preferences, site.device);
+    const ferry_device_info &device = instance.devices[site.device].info;
+    found.max_sms = std::min(blocks_of(instance, plan, input.options.preferences, site.device),
+                             static_cast<std::uint32_t>(device.sm_count));
     std::snprintf(found.driver_call, sizeof found.driver_call, "cuLaunchKernel");
     found.source_memory = public_kind(plan.ends.source.kind);
     found.destination_memory = public_kind(plan.ends.destination.kind);
@@ -430,7 +433,7 @@ error explain_nest(ferry_instance &instance, const nest_input &input, CUstream s
     found.width = moved.run;
     found.height = moved.run ? moved.bytes() / moved.run : 0;
     found.depth = 1;
-    found.profile = origin_of(instance.profiles.of(site.device), instance.devices[site.device].info);
+    found.profile = origin_of(instance.profiles.of(site.device), device);
     return {};
 }
 

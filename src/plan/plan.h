@@ -42,6 +42,12 @@ struct copy_preferences {
     std::uint8_t rest : 6 = 0;    // so that any() reads no bit without a value
     std::uint16_t max_blocks = 0; // maximum, each on one SM at most; 0: the fastest number
 
+    // For a batch that is enqueued, and then waited for. It reads and writes in stream order.
+    void follow_the_stream() noexcept {
+        order = source_order::stream;
+        written = false;
+    }
+
     // Whether an asynchronous call returns only after it has read a pageable source.
     bool is_source_read() const noexcept { return order == source_order::call; }
     // Whether an asynchronous call returns only after its pageable end has been read or is complete.
