@@ -8,6 +8,7 @@
 #include <random>
 #include <vector>
 
+#include "copy/nest.h"
 #include "support/captured_graph.h"
 #include "support/how.h"
 #include "support/opened_file.h"
@@ -25,6 +26,14 @@ ferry_place line_in(const test_place &place, statement how) {
     ferry_place line = place.describe(how);
     line.row_pitch = line.slice_height = 0;
     return line;
+}
+
+ferry_nest between(const test_place &from, const test_place &to, std::uint64_t width) {
+    ferry_nest nest = {};
+    nest.source.place = line_in(from, statement::stated);
+    nest.destination.place = line_in(to, statement::stated);
+    nest.width = width;
+    return nest;
 }
 
 // Adds an axis without indices.
@@ -307,6 +316,20 @@ TEST_F(nests, random_ones_arrive_whole_and_touch_nothing_else) {
     EXPECT_GT(with_skipped, 0);
 }
 
+TEST(nest, strides_of_any_size_are_turned_and_joined) {
+    constexpr std::int64_t huge = std::int64_t{1} << 62;
+    nest of = {.destination = 0, .source = 0, .run = 1};
+    of.add({3, huge, huge});
+    of.add({2, INT64_MIN, INT64_MIN});
+    of.add({2, -8, -8});
+    normalize(of);
+    ASSERT_EQ(of.axes, 3);
+    EXPECT_EQ(of.axis[0].destination_stride, 8);
+    EXPECT_EQ(of.axis[1].destination_stride, huge);
+    EXPECT_EQ(of.axis[2].destination_stride, INT64_MIN) << "its own opposite";
+    EXPECT_EQ(of.destination, (std::uint64_t{1} << 63) - 8);
+}
+
 // ---- Transposes
 
 struct matrix {
@@ -326,10 +349,7 @@ TEST_F(nests, matrices_of_all_elements_are_transposed) {
     for (const matrix &one : matrices) {
         SCOPED_TRACE(one.name);
         to.fill(one.element);
-        ferry_nest nest = {};
-        nest.source.place = line_in(from, statement::stated);
-        nest.destination.place = line_in(to, statement::stated);
-        nest.width = one.element;
+        ferry_nest nest = between(from, to, one.element);
         add_axis(nest, one.columns, static_cast<std::int64_t>(one.rows * one.element),
                  static_cast<std::int64_t>(one.element));
         add_axis(nest, one.rows, static_cast<std::int64_t>(one.element), static_cast<std::int64_t>(one.pitch));
@@ -350,10 +370,7 @@ TEST_F(nests, matrices_of_all_elements_are_transposed) {
 
 TEST_F(nests, a_box_takes_the_route_of_a_copy) {
     test_place &from = place_of(place_kind::pinned), &to = place_of(place_kind::device);
-    ferry_nest nest = {};
-    nest.source.place = line_in(from, statement::stated);
-    nest.destination.place = line_in(to, statement::stated);
-    nest.width = 16;
+    ferry_nest nest = between(from, to, 16);
     add_axis(nest, 10, 1280, 640); // slices, rows and the rest of each row in any order
     add_axis(nest, 8, 128, 64);
     add_axis(nest, 4, 16, 16);
@@ -444,10 +461,7 @@ TEST_F(nests, of_a_graph_read_new_indices_at_each_launch) {
     constexpr std::uint64_t blocks = 30, size = 512;
     std::vector<std::uint32_t> ids(blocks);
     const std::uint64_t list = device_indices->add(ids.data(), blocks * 4);
-    ferry_nest nest = {};
-    nest.source.place = line_in(from, statement::stated);
-    nest.destination.place = line_in(to, statement::stated);
-    nest.width = size;
+    ferry_nest nest = between(from, to, size);
     add_axis(nest, blocks, size, size);
     nest.source.axes[0].indices = list;
     nest.source.axes[0].index_type = FERRY_INDEX_U32;
@@ -482,10 +496,7 @@ TEST_F(nests, reach_memory_of_a_peer) {
     if (const std::int32_t status = ferry_peer_enable(basic.get(), 0, 1, nullptr); is_without_access(status))
         GTEST_SKIP() << "no peer access";
     test_place &from = place_of(place_kind::device, 1), &to = second_of(place_kind::device);
-    ferry_nest nest = {};
-    nest.source.place = line_in(from, statement::stated);
-    nest.destination.place = line_in(to, statement::stated);
-    nest.width = 4;
+    ferry_nest nest = between(from, to, 4);
     add_axis(nest, 64, 4, 256);
     add_axis(nest, 64, 256, 4);
     bytes expected = to.picture();
@@ -501,25 +512,18 @@ TEST_F(nests, reach_memory_of_a_peer) {
 TEST_F(nests, that_share_bytes_are_refused_on_request) {
     test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
     static const std::uint32_t distinct[] = {4, 0, 2, 9}, repeated[] = {4, 0, 2, 4};
-    const auto new_nest = [&](const test_place &source, std::uint64_t width) {
-        ferry_nest nest = {};
-        nest.source.place = line_in(source, statement::stated);
-        nest.destination.place = line_in(to, statement::stated);
-        nest.width = width;
-        return nest;
-    };
     const auto with_indices = [](ferry_nest nest, const std::uint32_t *list) {
         nest.destination.axes[0].indices = reinterpret_cast<std::uintptr_t>(list);
         nest.destination.axes[0].index_type = FERRY_INDEX_U32;
         nest.destination.axes[0].index_limit = 10;
         return nest;
     };
-    ferry_nest apart = new_nest(from, 8), narrow = new_nest(from, 8), blocks = new_nest(from, 64);
+    ferry_nest apart = between(from, to, 8), narrow = between(from, to, 8), blocks = between(from, to, 64);
     add_axis(apart, 20, 8, 160);
     add_axis(apart, 20, 160, 8);
     add_axis(narrow, 20, 4, 8);
     add_axis(blocks, 4, 64, 64);
-    ferry_nest onto_itself = new_nest(to, 8), columns = new_nest(to, 8), crossing = new_nest(from, 2);
+    ferry_nest onto_itself = between(to, to, 8), columns = between(to, to, 8), crossing = between(from, to, 2);
     add_axis(onto_itself, 20, 8, 160);
     add_axis(onto_itself, 20, 160, 8);
     add_axis(columns, 20, 32, 32);
@@ -558,10 +562,7 @@ TEST_F(nests, every_wrong_field_is_refused_by_its_name) {
     test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device),
                &host = place_of(place_kind::pageable);
     const auto right = [&] {
-        ferry_nest nest = {};
-        nest.source.place = line_in(from, statement::stated);
-        nest.destination.place = line_in(to, statement::stated);
-        nest.width = 8;
+        ferry_nest nest = between(from, to, 8);
         add_axis(nest, 32, 8, 1024);
         add_axis(nest, 100, 1024, 8);
         return nest;

@@ -10,12 +10,17 @@ namespace ferry {
 
 namespace {
 
+// Addresses are modulo 2^64, and so are strides.
+std::int64_t multiple(std::int64_t stride, std::uint64_t by) noexcept {
+    return static_cast<std::int64_t>(static_cast<std::uint64_t>(stride) * by);
+}
+
 // The first run of the axis becomes the last one.
 void turn(nest &of, nest_axis &axis) noexcept {
     of.destination += static_cast<std::uint64_t>(axis.destination_stride) * (axis.count - 1);
     of.source += static_cast<std::uint64_t>(axis.source_stride) * (axis.count - 1);
-    axis.destination_stride = -axis.destination_stride;
-    axis.source_stride = -axis.source_stride;
+    axis.destination_stride = multiple(axis.destination_stride, UINT64_MAX);
+    axis.source_stride = multiple(axis.source_stride, UINT64_MAX);
 }
 
 bool goes_down(const nest_axis &axis) noexcept {
@@ -30,9 +35,8 @@ void remove(nest &of, int index) noexcept {
 // The coordinates of `outer` continue the coordinates of `inner`.
 bool continues(const nest_axis &inner, const nest_axis &outer) noexcept {
     if (inner.has_indices() || outer.has_indices()) return false;
-    const auto steps = static_cast<std::int64_t>(inner.count);
-    return outer.destination_stride == inner.destination_stride * steps &&
-           outer.source_stride == inner.source_stride * steps;
+    return outer.destination_stride == multiple(inner.destination_stride, inner.count) &&
+           outer.source_stride == multiple(inner.source_stride, inner.count);
 }
 
 bool join_two(nest &of) noexcept {
