@@ -69,21 +69,17 @@ int shortest(const word_axes &words, int first, bool at_source) noexcept {
     return best;
 }
 
-// The smallest tile extent, up to 2^max, that leaves few places outside the axis.
+// Returns log2 of the tile's extent on an axis: at most `max`, and smaller if that leaves many fewer places outside the
+// axis.
 std::uint32_t extent_for(std::uint64_t count, std::uint32_t max) noexcept {
-    if (count == 1) return 0;
-    if (ceil_log2(count) <= max && (count << 3) > (std::uint64_t{7} << ceil_log2(count))) return ceil_log2(count);
-    std::uint32_t best = std::min(ceil_log2(count), max);
-    std::uint64_t fewest = UINT64_MAX;
-    const std::uint32_t least = best > 4 ? best - 4 : 0;
-    for (std::uint32_t shift = best; shift + 1 > least; --shift) {
-        const std::uint64_t places = divide_up(count, std::uint64_t{1} << shift) << shift;
-        if (places + places / 8 < fewest) {
-            fewest = places;
-            best = shift;
-        }
-        if (shift == 0) break;
-    }
+    constexpr std::uint32_t tried = 4;
+    const auto places = [&](std::uint32_t shift) noexcept {
+        return divide_up(count, std::uint64_t{1} << shift) << shift;
+    };
+    const std::uint32_t largest = std::min(ceil_log2(count), max);
+    std::uint32_t best = largest;
+    for (std::uint32_t less = 1; less <= std::min(largest, tried); ++less)
+        if (places(largest - less) + places(largest - less) / 8 < places(best)) best = largest - less;
     return best;
 }
 
