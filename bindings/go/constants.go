@@ -221,7 +221,7 @@ const (
 	CopyNoKernels          CopyFlags = 1  // leaves all SMs to other work
 	CopyMultilink          CopyFlags = 2  // uses the host links of several devices
 	CopyDestinationWritten CopyFlags = 4  // the call returns after a pageable destination is complete
-	CopyCheckOverlap       CopyFlags = 8  // rejects a batch whose copies overlap
+	CopyCheckOverlap       CopyFlags = 8  // rejects a batch or a nest whose copies overlap
 	CopyUpdatable          CopyFlags = 16 // allows ferry_prepared_set_addresses
 	CopyNoWait             CopyFlags = 32 // a call that would wait returns FERRY_ERROR_WOULD_BLOCK
 )

@@ -673,7 +673,7 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
 #define FERRY_COPY_NO_KERNELS 0x1u          /* leaves all SMs to other work */
 #define FERRY_COPY_MULTILINK 0x2u           /* uses the host links of several devices */
 #define FERRY_COPY_DESTINATION_WRITTEN 0x4u /* the call returns after a pageable destination is complete */
-#define FERRY_COPY_CHECK_OVERLAP 0x8u       /* rejects a batch whose copies overlap */
+#define FERRY_COPY_CHECK_OVERLAP 0x8u       /* rejects a batch or a nest whose copies overlap */
 #define FERRY_COPY_UPDATABLE 0x10u          /* allows ferry_prepared_set_addresses */
 #define FERRY_COPY_NO_WAIT 0x20u            /* a call that would wait returns FERRY_ERROR_WOULD_BLOCK */
 
@@ -737,7 +737,8 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  *               staged. The stream may continue a moment later. Under capture, the call fails with FERRY_ERROR_CAPTURE.
  *               Other destinations, copies between host memory, and fills ignore the flag.
  *   CHECK_OVERLAP  A batch fails with FERRY_ERROR_OVERLAP if one copy writes bytes that another copy reads or writes.
- *               Single copies ignore the flag: their source and destination are always checked.
+ *               Single copies ignore the flag: their source and destination are always checked. ferry_nest.h states
+ *               what the flag means for nests.
  *   UPDATABLE   Allows ferry_prepared_set_addresses. ferry_prepared_create_pieces accepts the flag.
  *               ferry_copy_batch_explain_async and ferry_copy_pieces_explain_async explain a launch of a batch that is
  *               prepared with the flag. ferry_prepared_launch ignores it, and all other calls reject it.

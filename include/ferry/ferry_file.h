@@ -42,8 +42,8 @@ extern "C" {
  *
  * Descriptors of ferry_copy_batch and ferry_copy_batch_async may have files too. Each of them is staged by itself, so
  * pieces are faster for many small ranges. The destinations of contiguous copies may be on any device, unless the options
- * force a route or contain FERRY_COPY_NO_WAIT. While blocked streams use all of ferry's internal streams of a device, a
- * copy to a device other than the stream's fails with FERRY_ERROR_LIMIT. A range with destinations on several devices is
+ * force a route or contain FERRY_COPY_NO_WAIT. Copies to other devices than the
+ * stream's use internal streams, and fail with FERRY_ERROR_LIMIT if blocked streams use all of them. A range with destinations on several devices is
  * read once. After the first failed transfer, no other copy of a file of the batch goes on.
  *
  * Files are read and written in the order of the stream. Graphs, prepared batches and fills take no files

@@ -22,9 +22,8 @@ extern "C" {
  *     place.address + (indices of axis 0)[c[0]] * stride of axis 0 + (indices of axis 1)[c[1]] * stride of axis 1 + ...
  *
  * An axis without indices uses the coordinate itself. The order of the axes is free: ferry sorts them, and joins axes
- * that are contiguous at both ends. A nest that is a box then takes the routes of ferry_copy_async. A kernel of ferry
- * copies all others, in one launch, if kernels can access both ends. Otherwise, ferry copies the nest as a batch of
- * boxes.
+ * that are contiguous at both ends. A nest of up to 8 boxes then takes the routes of ferry_copy_batch_async. One launch of
+ * a kernel copies all other nests, if kernels can access both ends. Otherwise, ferry copies the nest as batches of boxes.
  *
  * Strides of both ends may be negative or 0. If runs of the destination share bytes, each shared byte receives one of
  * the values. The source must share no byte with the destination. FERRY_COPY_CHECK_OVERLAP refuses both, unless a list
@@ -94,11 +93,11 @@ typedef struct ferry_nest {
  * Errors:        as ferry_copy. `item` and `index` name the nest (FERRY_ITEM_NEST), or its axis (FERRY_ITEM_AXIS). Also
  *                FERRY_ERROR_INVALID_ARGUMENT if both ends have different counts, for more axes than FERRY_NEST_AXES, for
  *                indices without a limit, and for an unknown index type or memory; _OVERLAP with
- *                FERRY_COPY_CHECK_OVERLAP; _ADDRESS for indices or `skipped` that
- *                the device cannot access; _ALIGNMENT; _OUT_OF_BOUNDS for an index in host memory that is not below its
- *                limit, and for memory past the allocation that the strides and limits state; _OVERFLOW;
- *                _RESERVED for a pitch or an origin of a place; _UNSUPPORTED for an array, and for indices in device
- *                memory if a kernel cannot access both ends (FERRY_FIELD_INDEX_MEMORY).
+ *                FERRY_COPY_CHECK_OVERLAP; _ADDRESS for indices or `skipped` that the device cannot access; _ALIGNMENT;
+ *                _OUT_OF_BOUNDS for an index in host memory that is not below its limit, and for memory past the
+ *                allocation that the strides and limits state; _OVERFLOW; _RESERVED for a pitch or an origin of a place;
+ *                _UNSUPPORTED for an array, and for indices in device memory if a kernel cannot access both ends
+ *                (FERRY_FIELD_INDEX_MEMORY).
  */
 FERRY_API int32_t ferry_copy_nests(ferry_instance *instance, const ferry_nest *nests, uint64_t count,
                                    const ferry_copy_options *options, ferry_error_info *error);
