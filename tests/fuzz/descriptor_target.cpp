@@ -127,7 +127,9 @@ buffer *draw_place(input &from, table &all, ferry_place &place) {
         place.z = number(from);
     }
     if (from.one_in(24)) place.reserved[from.up_to(2)] = from.take<std::uint64_t>();
-    if (from.one_in(24)) place.file = reinterpret_cast<ferry_file *>(from.take<std::uintptr_t>());
+    // The file of a file place must be valid or null, and all other places must have none.
+    if (from.one_in(24) && place.kind != FERRY_KIND_FILE)
+        place.file = reinterpret_cast<ferry_file *>(from.take<std::uintptr_t>());
     return one;
 }
 
