@@ -1504,6 +1504,22 @@ const row waiting_rows[] = {
          at.leave_device_memory();
          return [&at, made] { return *made = prepare_batch(at), done; };
      }},
+    {"ferry_prepared_create_nests",
+     [](scene &at) -> call {
+         const auto made = at.variable<ferry_prepared *>();
+         at.at_end([made] { EXPECT_OK(ferry_prepared_destroy(*made, nullptr)); });
+         at.leave_device_memory();
+         return [&at, made] {
+             static constexpr std::uint32_t columns[] = {2, 0, 3, 1}; // for the table
+             ferry_nest nest = transposed(at.device(), at.host());
+             ferry_axis &axis = nest.source.axes[0];
+             nest.destination.axes[0].count = axis.count = std::size(columns);
+             axis.indices = reinterpret_cast<std::uintptr_t>(columns);
+             axis.index_type = FERRY_INDEX_U32;
+             axis.index_limit = std::size(columns);
+             return ferry_prepared_create_nests(at.ferry, &nest, 1, by_kernel, at.stream, made.get(), nullptr);
+         };
+     }},
     {"ferry_prepared_destroy",
      [](scene &at) -> call {
          ferry_prepared *const made = prepare_batch(at);

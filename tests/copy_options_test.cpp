@@ -184,6 +184,12 @@ std::vector<any_call> copy_options::all_calls() {
                  ferry_prepared_create_pieces(i, in_arrays(destinations, sources, sizes, count), o, stream, &made, e);
              return launched(status, made);
          }},
+        {"ferry_prepared_create_nests",
+         [this](instance i, options o, error e) {
+             ferry_prepared *made = reinterpret_cast<ferry_prepared *>(this);
+             const std::int32_t status = ferry_prepared_create_nests(i, nests, count, o, stream, &made, e);
+             return launched(status, made);
+         }},
         {"ferry_prepared_launch",
          [this](instance i, options o, error e) {
              ferry_prepared *const made = prepare(i, ordinary);

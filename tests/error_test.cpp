@@ -764,6 +764,8 @@ TEST_F(failing_calls, of_every_source_file_name_the_driver_function_that_failed)
          }},
         {"nests", [&](error_info e) { return ferry_copy_nests(ferry, &nest, 1, nullptr, e); }},
         {"nests", [&](error_info e) { return ferry_copy_nests_async(ferry, &nest, 1, nullptr, stream, nullptr, e); }},
+        {"nests",
+         [&](error_info e) { return ferry_prepared_create_nests(ferry, &nest, 1, nullptr, stream, &prepared, e); }},
         {"contexts",
          [&](error_info e) {
              CUctx_st *retained = nullptr;

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "copy/nest.h"
+#include "copy/nest_packing.h"
 #include "support/captured_graph.h"
 #include "support/how.h"
 #include "support/opened_file.h"
@@ -152,9 +153,9 @@ std::uint64_t draw_end(nest_dice &dice, bool is_source, std::uint64_t unit, draw
     return extent;
 }
 
-// Gives the lists to the nest: on the host or on the device, narrow or wide. Some indices on the device are beyond their
+// Gives the lists to the nest: on the host or in `memory`, narrow or wide. Some indices on the device are beyond their
 // limit.
-void place_indices(nest_dice &dice, drawn_nest &drawn, ferry_nest_end &end, index_list *lists, index_memory &memory,
+void place_indices(nest_dice &dice, drawn_nest &drawn, ferry_nest_end &end, index_list *lists, index_memory *memory,
                    bool may_be_on_device) {
     for (std::uint32_t i = 0; i < drawn.nest.axes; ++i) {
         index_list &list = lists[i];
@@ -172,7 +173,7 @@ void place_indices(nest_dice &dice, drawn_nest &drawn, ferry_nest_end &end, inde
         axis.index_type = is_wide ? FERRY_INDEX_U64 : FERRY_INDEX_U32;
         axis.index_memory = is_on_device ? FERRY_INDICES_DEVICE : FERRY_INDICES_HOST;
         axis.index_limit = list.limit;
-        axis.indices = is_on_device ? memory.add(first, size) : reinterpret_cast<std::uintptr_t>(first);
+        axis.indices = is_on_device ? memory->add(first, size) : reinterpret_cast<std::uintptr_t>(first);
         (is_on_device ? drawn.has_device_indices : drawn.has_host_indices) = true;
     }
 }
@@ -212,6 +213,16 @@ protected:
         return status;
     }
 
+    std::int32_t copy_prepared(ferry_instance *instance, const ferry_nest &nest, const how &options,
+                               ferry_error_info *error) {
+        ferry_prepared *prepared = nullptr;
+        std::int32_t status = ferry_prepared_create_nests(instance, &nest, 1, options, stream, &prepared, error);
+        if (status == 0) status = ferry_prepared_launch(prepared, nullptr, stream, nullptr, error);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_OK(ferry_prepared_destroy(prepared, nullptr));
+        return status;
+    }
+
     CUstream stream = nullptr;
     void *counter = nullptr;
     std::unique_ptr<index_memory> device_indices;
@@ -221,14 +232,17 @@ protected:
 bool is_kernel_memory(place_kind kind) { return kind != place_kind::pageable; }
 
 // Draws the axes and both ends of a nest. False if it does not fit the memory.
-bool draw(nest_dice &dice, bool may_have_device_indices, index_memory &memory, drawn_nest &drawn,
+bool draw(nest_dice &dice, bool may_have_device_indices, index_memory *memory, drawn_nest &drawn,
           std::int64_t (&at)[2]) {
-    const std::uint64_t unit = std::uint64_t{1} << dice.up_to(4);
-    drawn.nest.width = unit * (1 + (dice.one_in(3) ? dice.up_to(20) : 0));
+    const bool is_fine = dice.one_in(4); // many runs of a few bytes
+    const std::uint64_t unit = std::uint64_t{1} << dice.up_to(is_fine ? 2 : 4);
+    drawn.nest.width = unit * (1 + (!is_fine && dice.one_in(3) ? dice.up_to(20) : 0));
     drawn.nest.axes = static_cast<std::uint32_t>(dice.up_to(FERRY_NEST_AXES));
-    for (std::uint32_t i = 0; i < drawn.nest.axes; ++i)
+    for (std::uint32_t i = 0; i < drawn.nest.axes; ++i) {
+        const std::uint64_t most = drawn.nest.axes < 3 ? 7 : drawn.nest.axes < 5 && is_fine ? 5 : 4;
         drawn.nest.destination.axes[i].count = drawn.nest.source.axes[i].count =
-            1 + dice.up_to(std::uint64_t{1} << dice.up_to(drawn.nest.axes < 3 ? 7 : 4));
+            1 + dice.up_to(std::uint64_t{1} << (is_fine ? most : dice.up_to(most)));
+    }
     const std::uint64_t to = draw_end(dice, false, unit, drawn, drawn.nest.destination, drawn.to, at[0]);
     const std::uint64_t from = draw_end(dice, true, unit, drawn, drawn.nest.source, drawn.from, at[1]);
     if (!to || !from) return false;
@@ -261,7 +275,7 @@ TEST_F(nests, random_ones_arrive_whole_and_touch_nothing_else) {
                        {place_kind::pinned, place_kind::pinned},   {place_kind::registered, place_kind::device},
                        {place_kind::device, place_kind::device},   {place_kind::device, place_kind::device}};
     const std::uint64_t first = number_in("FERRY_NEST_SEED", 1), cases = number_in("FERRY_NEST_CASES", 400);
-    std::uint64_t copied = 0, by_kernel_count = 0, with_skipped = 0;
+    std::uint64_t copied = 0, by_kernel_count = 0, through_buffer_count = 0, with_skipped = 0;
     for (std::uint64_t seed = first; seed < first + cases; ++seed) {
         nest_dice dice(seed);
         const auto &[from_kind, to_kind] = pairs[dice.up_to(std::size(pairs) - 1)];
@@ -271,7 +285,7 @@ TEST_F(nests, random_ones_arrive_whole_and_touch_nothing_else) {
         device_indices->clear();
         drawn_nest drawn;
         std::int64_t at[2] = {};
-        if (!draw(dice, by_kernels, *device_indices, drawn, at)) continue;
+        if (!draw(dice, by_kernels, device_indices.get(), drawn, at)) continue;
         SCOPED_TRACE(testing::Message() << "FERRY_NEST_SEED=" << seed << " FERRY_NEST_CASES=1: " << name_of(from_kind)
                                         << " to " << name_of(to_kind));
         test_place &from = place_of(from_kind), &to = place_of(to_kind);
@@ -290,17 +304,19 @@ TEST_F(nests, random_ones_arrive_whole_and_touch_nothing_else) {
             std::memcpy(&expected[static_cast<std::size_t>(at[0] + to_offset)],
                         &source[static_cast<std::size_t>(at[1] + from_offset)], nest.width);
         });
-        const how options = drawn.has_device_indices || dice.one_in(2) ? ordinary
-                            : dice.one_in(2)                           ? no_kernels
+        const how options = by_kernels && dice.one_in(2)                 ? by_kernel
+                            : drawn.has_device_indices || dice.one_in(3) ? ordinary
+                            : dice.one_in(2)                             ? no_kernels
                                              : max_sms(static_cast<std::uint32_t>(1 + dice.up_to(3)));
         ferry_explanation found = new_explanation();
         ferry_error_info error = new_error();
         ferry_instance *const instance = dice.one_in(2) ? basic.get() : full.get();
         const std::int32_t explained = ferry_copy_nest_explain_async(instance, &nest, options, stream, &found, &error);
         ASSERT_OK(explained) << test::describe(error);
-        const bool is_synchronous = dice.one_in(3);
-        ASSERT_OK(is_synchronous ? ferry_copy_nests(instance, &nest, 1, options, &error)
-                                 : copy(instance, nest, options, &error))
+        const std::uint64_t form = dice.up_to(2);
+        ASSERT_OK(form == 0   ? ferry_copy_nests(instance, &nest, 1, options, &error)
+                  : form == 1 ? copy(instance, nest, options, &error)
+                              : copy_prepared(instance, nest, options, &error))
             << test::describe(error);
         ASSERT_TRUE(to.read() == expected) << test::describe(found);
         if (drawn.has_device_indices) {
@@ -308,12 +324,14 @@ TEST_F(nests, random_ones_arrive_whole_and_touch_nothing_else) {
         }
         ++copied;
         by_kernel_count += found.route == FERRY_ROUTE_KERNEL;
+        through_buffer_count += found.route == FERRY_ROUTE_STAGED && found.max_sms != 0 && found.driver_ns == 0;
         with_skipped += drawn.has_device_indices && drawn.skipped;
     }
     if (cases < 400) return;
     EXPECT_GT(copied, cases / 4);
     EXPECT_GT(by_kernel_count, cases / 20);
     EXPECT_GT(with_skipped, 0);
+    EXPECT_GT(through_buffer_count, 0);
 }
 
 TEST(nest, strides_of_any_size_are_turned_and_joined) {
@@ -328,6 +346,75 @@ TEST(nest, strides_of_any_size_are_turned_and_joined) {
     EXPECT_EQ(of.axis[1].destination_stride, huge);
     EXPECT_EQ(of.axis[2].destination_stride, INT64_MIN) << "its own opposite";
     EXPECT_EQ(of.destination, (std::uint64_t{1} << 63) - 8);
+}
+
+// Copies a nest in plain memory, whose addresses are offsets in `to` and `from`.
+void copy_plainly(const nest &of, std::byte *to, const std::byte *from) {
+    std::uint64_t at[max_nest_axes] = {};
+    for (;;) {
+        std::uint64_t destination = of.destination, source = of.source;
+        for (int i = 0; i < of.axes; ++i) {
+            const nest_axis &axis = of.axis[i];
+            const auto index_of = [&](const nest_indices &list) { return list.address ? list.at(at[i]) : at[i]; };
+            destination += static_cast<std::uint64_t>(axis.destination_stride) * index_of(axis.destination_indices);
+            source += static_cast<std::uint64_t>(axis.source_stride) * index_of(axis.source_indices);
+        }
+        std::memcpy(to + destination, from + source, of.run);
+        int next = 0;
+        while (next < of.axes && ++at[next] == of.axis[next].count)
+            at[next++] = 0;
+        if (next == of.axes) return;
+    }
+}
+
+TEST(nest, of_any_form_passes_through_a_buffer_in_parts) {
+    std::uint64_t parts = 0, cut_parts = 0;
+    const std::uint64_t first = number_in("FERRY_NEST_SEED", 1), cases = number_in("FERRY_NEST_CASES", 400);
+    const bytes source = random_bytes(memory_size, 1);
+    for (std::uint64_t seed = first; seed < first + cases; ++seed) {
+        SCOPED_TRACE(testing::Message() << "FERRY_NEST_SEED=" << seed << " FERRY_NEST_CASES=1");
+        nest_dice dice(seed);
+        drawn_nest drawn;
+        std::int64_t at[2] = {};
+        if (!draw(dice, false, nullptr, drawn, at)) continue;
+        nest of = {static_cast<std::uint64_t>(at[0]), static_cast<std::uint64_t>(at[1]), drawn.nest.width};
+        for (std::uint32_t i = 0; i < drawn.nest.axes; ++i) {
+            const ferry_axis &to = drawn.nest.destination.axes[i], &from = drawn.nest.source.axes[i];
+            const auto list_of = [](const ferry_axis &axis) -> nest_indices {
+                return {axis.indices, axis.index_limit, axis.index_type == FERRY_INDEX_U64, axis.indices != 0};
+            };
+            of.add({to.count, to.stride, from.stride, list_of(to), list_of(from)});
+        }
+        normalize(of);
+        bytes expected(memory_size), found(memory_size), buffer(memory_size);
+        copy_plainly(of, expected.data(), source.data());
+        const bool by_source = dice.one_in(2);
+        const nest_packing packing(of, by_source, std::uint64_t{1} << dice.up_to(18));
+        std::uint64_t count = 0, outer_bytes = 0, inner_bytes = 0;
+        ASSERT_LE(packing.buffer_bytes(), buffer.size());
+        EXPECT_EQ(packing.first().outer.bytes(), packing.buffer_bytes());
+        const error failed = packing.for_each([&](const nest_halves &halves) -> error {
+            std::fill(buffer.begin(), buffer.end(), std::byte{0xee});
+            ++count;
+            outer_bytes = std::max(outer_bytes, halves.outer.bytes());
+            inner_bytes += halves.inner.bytes();
+            if (by_source) copy_plainly(halves.outer, buffer.data(), source.data());
+            copy_plainly(halves.inner, by_source ? found.data() : buffer.data(),
+                         by_source ? buffer.data() : source.data());
+            if (!by_source) copy_plainly(halves.outer, found.data(), buffer.data());
+            return {};
+        });
+        ASSERT_FALSE(failed);
+        ASSERT_TRUE(found == expected);
+        EXPECT_EQ(count, packing.parts());
+        EXPECT_EQ(outer_bytes, packing.buffer_bytes()) << "the first part is the largest";
+        EXPECT_EQ(inner_bytes, of.bytes());
+        parts += count;
+        cut_parts += count > 1;
+    }
+    if (cases < 400) return;
+    EXPECT_GT(cut_parts, 20);
+    EXPECT_GT(parts, cut_parts);
 }
 
 // ---- Transposes
@@ -363,6 +450,33 @@ TEST_F(nests, matrices_of_all_elements_are_transposed) {
         EXPECT_EQ(found.route, FERRY_ROUTE_KERNEL);
         ASSERT_OK(copy(basic.get(), nest));
         ASSERT_TRUE(to.read() == expected);
+    }
+}
+
+// More than 2^32 elements: each row of the source has one value, so each row of the destination has the values of all
+// rows.
+TEST_F(nests, of_more_than_32_bits_of_elements_are_transposed) {
+    constexpr std::size_t rows = 65552, columns = 65536, size = rows * columns;
+    std::size_t free = 0, total = 0;
+    ASSERT_OK(raw().cuMemGetInfo(&free, &total));
+    if (on_software_driver() || free < 2 * size + (std::size_t{1} << 30))
+        GTEST_SKIP() << "needs a GPU with 10 GB of free memory";
+    const device_memory from(size), to(size);
+    bytes values = random_bytes(rows, 5);
+    for (std::size_t row = 0; row < rows; ++row)
+        ASSERT_OK(
+            raw().cuMemsetD8Async(from + row * columns, static_cast<unsigned char>(values[row]), columns, stream));
+    ferry_nest nest = {};
+    ferry_place_device(&nest.source.place, 0, from);
+    ferry_place_device(&nest.destination.place, 0, to);
+    nest.width = 1;
+    add_axis(nest, columns, rows, 1);
+    add_axis(nest, rows, 1, columns);
+    ASSERT_OK(copy(basic.get(), nest));
+    for (const std::size_t row : {std::size_t{0}, columns / 2, columns - 1}) {
+        bytes found(rows);
+        ASSERT_OK(raw().cuMemcpyDtoH(found.data(), to + row * rows, rows));
+        ASSERT_TRUE(found == values) << "row " << row;
     }
 }
 
@@ -414,6 +528,63 @@ TEST_F(nests, of_one_call_are_all_copied) {
     EXPECT_EQ(error.index, 2 * FERRY_NEST_AXES + 1);
     EXPECT_EQ(describe(error), "nest 2, axis 1: destination.count: 39, must be 40 (FERRY_ERROR_INVALID_ARGUMENT)");
     EXPECT_TRUE(to.read() == to.picture()) << "nothing is copied if one nest is wrong";
+}
+
+// A transpose of elements of 2 bytes, which would be many small boxes.
+ferry_nest transpose(const test_place &from, const test_place &to, std::uint64_t rows, std::uint64_t columns) {
+    ferry_nest nest = between(from, to, 2);
+    add_axis(nest, columns, static_cast<std::int64_t>(rows * 2), 2);
+    add_axis(nest, rows, 2, static_cast<std::int64_t>(columns * 2));
+    return nest;
+}
+
+TEST_F(nests, of_many_small_boxes_pass_through_a_buffer) {
+    const place_kind kinds[][2] = {{place_kind::pageable, place_kind::device},
+                                   {place_kind::device, place_kind::pageable}};
+    ferry_options options = options_under_test();
+    options.max_device_bytes = 300 * 200 * 2 - 1;
+    const instance_owner small = open_or_fail(options);
+    for (const auto &[from_kind, to_kind] : kinds) {
+        SCOPED_TRACE(name_of(from_kind));
+        test_place &from = place_of(from_kind), &to = place_of(to_kind);
+        const ferry_nest nest = transpose(from, to, 300, 200);
+        bytes expected = to.picture();
+        for (std::size_t x = 0; x < 200; ++x)
+            for (std::size_t y = 0; y < 300; ++y)
+                std::memcpy(&expected[(x * 300 + y) * 2], &from.picture()[(y * 200 + x) * 2], 2);
+        ferry_explanation found = new_explanation();
+        ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &nest, nullptr, stream, &found, nullptr));
+        EXPECT_EQ(found.route, FERRY_ROUTE_STAGED) << describe(found);
+        EXPECT_EQ(found.width, 300 * 200 * 2) << "one box";
+        EXPECT_EQ(found.calls, 1);
+        for (const bool is_synchronous : {false, true}) {
+            to.fill(3);
+            ASSERT_OK(is_synchronous ? ferry_copy_nests(basic.get(), &nest, 1, nullptr, nullptr)
+                                     : copy(basic.get(), nest));
+            std::copy_n(to.picture().begin() + 300 * 200 * 2, memory_size - 300 * 200 * 2,
+                        expected.begin() + 300 * 200 * 2);
+            ASSERT_TRUE(to.read() == expected);
+        }
+        ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &nest, no_kernels, stream, &found, nullptr));
+        EXPECT_EQ(found.calls, 200) << "no kernel changes the layout";
+        to.fill(3);
+        ASSERT_OK(ferry_copy_nests(small.get(), &nest, 1, nullptr, nullptr)) << "without a buffer";
+        ASSERT_TRUE(to.read() == expected);
+        places.clear();
+    }
+}
+
+TEST_F(nests, between_two_host_ends_use_no_buffer) {
+    const ferry_nest nest = transpose(place_of(place_kind::pageable), place_of(place_kind::pinned), 300, 200);
+    const temporary_file file{bytes(memory_size)};
+    const opened_file opened = open_file_as(basic.get(), file.path());
+    ferry_nest of_file = nest;
+    of_file.source.place = place_in(opened, 0);
+    for (const ferry_nest &one : {nest, of_file}) {
+        ferry_explanation found = new_explanation();
+        ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &one, nullptr, stream, &found, nullptr));
+        EXPECT_EQ(found.calls, 200);
+    }
 }
 
 TEST_F(nests, of_files_are_read_and_written_with_one_ticket) {
@@ -489,6 +660,104 @@ TEST_F(nests, of_a_graph_read_new_indices_at_each_launch) {
         ASSERT_TRUE(to.read() == expected);
         EXPECT_EQ(skipped(), expected_skips);
     }
+}
+
+// ---- Prepared nests
+
+// Gathers `blocks` blocks by a list in host memory.
+ferry_nest gathering(const test_place &from, const test_place &to, std::uint64_t size,
+                     const std::vector<std::uint32_t> &ids) {
+    ferry_nest nest = between(from, to, size);
+    add_axis(nest, ids.size(), static_cast<std::int64_t>(size), static_cast<std::int64_t>(size));
+    ferry_axis &axis = nest.source.axes[0];
+    axis.indices = reinterpret_cast<std::uintptr_t>(ids.data());
+    axis.index_type = FERRY_INDEX_U32;
+    axis.index_memory = FERRY_INDICES_HOST;
+    axis.index_limit = memory_size / size;
+    return nest;
+}
+
+TEST_F(nests, that_are_prepared_keep_their_indices_and_may_be_captured) {
+    test_place &device = place_of(place_kind::device), &to = second_of(place_kind::device);
+    test_place &pageable = place_of(place_kind::pageable);
+    constexpr std::uint64_t blocks = 200, size = 48, box = 3000;
+    std::vector<std::uint32_t> ids(blocks);
+    nest_dice dice(3);
+    for (std::uint32_t &id : ids)
+        id = static_cast<std::uint32_t>(dice.up_to(memory_size / size - 1));
+    ferry_nest all[] = {gathering(device, to, size, ids), between(pageable, to, box), gathering(device, to, size, ids)};
+    all[1].destination.place.address += blocks * size;
+    all[2].destination.place.address += blocks * size + box;
+    all[2].source.axes[0].index_type = FERRY_INDEX_U64;
+    std::vector<std::uint64_t> wide(ids.rbegin(), ids.rend());
+    all[2].source.axes[0].indices = reinterpret_cast<std::uintptr_t>(wide.data());
+    const auto expected_after = [&] {
+        bytes expected = to.picture();
+        for (std::size_t i = 0; i < blocks; ++i) {
+            std::memcpy(&expected[i * size], &device.picture()[ids[i] * size], size);
+            std::memcpy(&expected[(blocks + i) * size + box], &device.picture()[wide[i] * size], size);
+        }
+        std::memcpy(&expected[blocks * size], pageable.picture().data(), box);
+        return expected;
+    };
+    ferry_prepared *prepared = nullptr;
+    ferry_error_info error = new_error();
+    ASSERT_OK(ferry_prepared_create_nests(basic.get(), all, 3, nullptr, stream, &prepared, &error)) << describe(error);
+    const bytes first = expected_after();
+    const std::vector<std::uint32_t> kept = std::exchange(ids, std::vector<std::uint32_t>(blocks, UINT32_MAX));
+    std::fill(wide.begin(), wide.end(), UINT64_MAX); // the lists were read
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, &ticket, &error)) << describe(error);
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+    ASSERT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+    EXPECT_EQ(info.bytes_total, 2 * blocks * size + box);
+    ASSERT_OK(ferry_ticket_release(ticket, nullptr));
+    ASSERT_TRUE(to.read() == first);
+    // Again, as a graph and with other contents.
+    captured_graph graph(stream);
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, &error)) << describe(error);
+    graph.end();
+    device.fill(77), pageable.fill(78), to.fill(79);
+    ids = kept;
+    wide.assign(ids.rbegin(), ids.rend());
+    graph.run();
+    ASSERT_TRUE(to.read() == expected_after());
+    ASSERT_OK(ferry_prepared_destroy_deferred(prepared, stream, nullptr));
+}
+
+TEST_F(nests, that_are_prepared_are_checked_as_others) {
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
+    std::vector<std::uint32_t> ids(10, 1);
+    ferry_nest two[] = {gathering(from, to, 64, ids), gathering(from, to, 64, ids)};
+    ferry_prepared *prepared = nullptr;
+    ferry_error_info error = new_error();
+    ids[4] = memory_size / 64;
+    expect_refusal(ferry_prepared_create_nests(basic.get(), two, 2, nullptr, stream, &prepared, &error), error,
+                   FERRY_ERROR_OUT_OF_BOUNDS, FERRY_SIDE_SOURCE, FERRY_FIELD_INDICES);
+    EXPECT_EQ(error.item, FERRY_ITEM_AXIS);
+    EXPECT_EQ(prepared, nullptr);
+    ids[4] = 0;
+    const temporary_file file(bytes(4096));
+    const opened_file opened = open_file_as(basic.get(), file.path());
+    two[1].source.place = place_in(opened, 0);
+    two[1].source.axes[0] = ferry_axis();
+    two[1].source.axes[0].count = 10;
+    two[1].source.axes[0].stride = 64;
+    expect_refusal(ferry_prepared_create_nests(basic.get(), two, 2, nullptr, stream, &prepared, &error), error,
+                   FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_FILE);
+    EXPECT_EQ(error.item, FERRY_ITEM_NEST);
+    EXPECT_EQ(error.index, 1u);
+    ASSERT_OK(ferry_prepared_create_nests(basic.get(), nullptr, 0, nullptr, stream, &prepared, &error));
+    ASSERT_OK(ferry_prepared_launch(prepared, nullptr, stream, nullptr, &error)) << describe(error);
+    ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
+    // The table counts for the budget.
+    ferry_options options = options_under_test();
+    options.max_device_bytes = 10 * sizeof(std::uint64_t) - 1;
+    const instance_owner small = open_or_fail(options);
+    expect_refusal(ferry_prepared_create_nests(small.get(), two, 1, by_kernel, stream, &prepared, &error), error,
+                   FERRY_ERROR_LIMIT, FERRY_SIDE_OPTIONS, FERRY_FIELD_MAX_DEVICE_BYTES);
 }
 
 TEST_F(nests, reach_memory_of_a_peer) {

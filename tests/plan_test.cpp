@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 
 #include "base/hash.h"
+#include "copy/nest_packing.h"
 #include "plan/batch_plan.h"
+#include "plan/nest_costs.h"
 #include "plan/pageable_pieces.h"
 #include "plan/profile_text.h"
 #include "routes/multilink.h"
@@ -1424,6 +1426,95 @@ TEST(profile, any_mutation_is_refused) {
         }
     }
     EXPECT_GT(taken_with_new_checksum, 100);
+}
+
+// ---- Nests
+
+struct nest_row {
+    const char *name;
+    copy_direction direction;
+    nest of; // normalized
+    bool is_for_kernel;
+};
+
+nest nest_of(std::uint64_t run, std::initializer_list<nest_axis> axes) {
+    nest made = {.run = run};
+    for (const nest_axis &axis : axes)
+        made.add(axis);
+    return made;
+}
+
+TEST(nest_costs, many_boxes_take_the_kernel_and_few_large_ones_the_copy_engines) {
+    constexpr auto up = copy_direction::host_to_device, down = copy_direction::device_to_host,
+                   within = copy_direction::within_device;
+    constexpr std::int64_t apart = std::int64_t{1} << 30;
+    const nest_row rows[] = {
+        {"blocks of 4 KiB", up, nest_of(4 * KiB, {{8192, 4096, 8192, {}, {16, 1, false, true}}}), true},
+        {"blocks of 24 KiB", down, nest_of(24 * KiB, {{50000, 24576, 24576, {16, 1, false, true}, {}}}), true},
+        {"three boxes of 256 MiB", up, nest_of(256 * MiB, {{3, -apart, apart}}), false},
+        {"twelve boxes of 64 MiB", down, nest_of(64 * MiB, {{12, -apart, apart}}), false},
+        {"a transpose", within, nest_of(2, {{16384, 2, 32768}, {16384, 32768, 2}}), true},
+        {"a transpose of a few elements", within, nest_of(4, {{32, 4, 256}, {64, 128, 4}}), true}};
+    for (const nest_row &row : rows) {
+        SCOPED_TRACE(row.name);
+        const nest_boxes cut = cut_into_boxes(row.of, UINT32_MAX);
+        const nest_facts facts = {&h200_profile(), row.direction, {}};
+        shape box = first_box(row.of, cut);
+        box.source.kind = row.direction == up ? memory_kind::pinned : memory_kind::device;
+        box.destination.kind = row.direction == down ? memory_kind::pinned : memory_kind::device;
+        const std::uint64_t kernel_ns = predict_nest_kernel(facts, row.of),
+                            boxes_ns = predict_nest_boxes(facts, box, cut.count);
+        EXPECT_EQ(is_nest_for_kernel(facts, kernel_ns, boxes_ns, cut.count), row.is_for_kernel)
+            << kernel_ns << " ns by a kernel, " << boxes_ns << " as boxes";
+    }
+}
+
+TEST(nest_costs, of_transposes_and_blocks_agree_with_an_h200) {
+    // Measured rates, in bytes per microsecond.
+    const struct {
+        const char *name;
+        copy_direction direction;
+        nest of;
+        double rate;
+    } rows[] = {{"transpose of 1 B", copy_direction::within_device, nest_of(1, {{16384, 1, 16384}, {16384, 16384, 1}}),
+                 0.686 * 1946000},
+                {"transpose of 4 B", copy_direction::within_device, nest_of(4, {{16384, 4, 65536}, {16384, 65536, 4}}),
+                 0.795 * 1946000},
+                {"blocks of 512 B", copy_direction::host_to_device, nest_of(512, {{50000, 512, 1024}}), 50000},
+                {"blocks of 4 KiB", copy_direction::device_to_host, nest_of(4096, {{50000, 8192, 4096}}), 52500}};
+    for (const auto &row : rows) {
+        SCOPED_TRACE(row.name);
+        const double ns = static_cast<double>(predict_nest_kernel({&h200_profile(), row.direction, {}}, row.of));
+        const double measured_ns = static_cast<double>(row.of.bytes()) * 1000 / row.rate;
+        EXPECT_LT(ns, 1.25 * measured_ns);
+        EXPECT_GT(ns, 0.8 * measured_ns);
+    }
+}
+
+TEST(nest_costs, a_buffer_pays_if_it_replaces_many_small_rows) {
+    struct row {
+        const char *name;
+        nest of;
+        bool is_packed;
+    };
+    const row rows[] = {
+        {"a transpose of 2 B", nest_of(2, {{4096, 2, 8192}, {4096, 8192, 2}}), true},
+        {"heads and tokens of 256 B", nest_of(256, {{64, 256, 16384}, {64, 16384, 256}, {64, MiB, MiB}}), true},
+        {"blocks of 1 MiB", nest_of(MiB, {{32, 2 * MiB, 4 * MiB}, {4, 64 * MiB, MiB}}), false},
+        {"blocks of 64 KiB apart", nest_of(64 * KiB, {{1000, 128 * KiB, 128 * KiB}}), false}};
+    for (const row &one : rows) {
+        SCOPED_TRACE(one.name);
+        const nest_packing packing(one.of, true, 64 * MiB);
+        const nest outer = packing.first().outer;
+        packed_facts facts;
+        facts.pageable = {.bytes = one.of.bytes(), .threads = 8, .profile = &h200_profile()};
+        facts.of = &one.of;
+        facts.outer = &outer;
+        facts.boxes = cut_into_boxes(one.of, UINT32_MAX).count;
+        facts.outer_boxes = cut_into_boxes(outer, UINT32_MAX).count;
+        facts.parts = packing.parts();
+        EXPECT_EQ(is_nest_packed(facts), one.is_packed);
+    }
 }
 
 TEST(profile, built_in_profiles_are_for_one_generation_and_link) {

@@ -174,6 +174,10 @@ static inline int32_t go_ferry_copy_nests_async(ferry_instance *instance, const 
     return ferry_copy_nests_async(instance, nests, count, options, (struct CUstream_st *)stream, ticket, error);
 }
 
+static inline int32_t go_ferry_prepared_create_nests(ferry_instance *instance, const ferry_nest *nests, uint64_t count, const ferry_copy_options *options, uintptr_t stream, ferry_prepared **prepared, ferry_error_info *error) {
+    return ferry_prepared_create_nests(instance, nests, count, options, (struct CUstream_st *)stream, prepared, error);
+}
+
 static inline int32_t go_ferry_copy_nest_explain_async(ferry_instance *instance, const ferry_nest *nest, const ferry_copy_options *options, uintptr_t stream, ferry_explanation *explanation, ferry_error_info *error) {
     return ferry_copy_nest_explain_async(instance, nest, options, (struct CUstream_st *)stream, explanation, error);
 }

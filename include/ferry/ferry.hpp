@@ -3369,9 +3369,9 @@ inline std::int32_t destroy_prepared_deferred(ferry_instance *, ferry_prepared *
 
 } // namespace detail
 
-// ferry_prepared_create and ferry_prepared_create_pieces: a batch whose destructor waits for the running work of the
-// device, unless set_stream() has named a stream. The batch is checked and planned once and can be launched any number of
-// times. The batch must outlive the graphs it was captured into.
+// ferry_prepared_create, ferry_prepared_create_pieces and ferry_prepared_create_nests: a batch whose destructor waits for
+// the running work of the device, unless set_stream() has named a stream. The batch is checked and planned once and can be
+// launched any number of times. The batch must outlive the graphs it was captured into.
 class prepared : public detail::owner<ferry_prepared *, detail::destroy_prepared, std::uint64_t,
                                       detail::destroy_prepared_deferred> {
 public:
@@ -3396,6 +3396,13 @@ public:
         ferry_prepared *const none = nullptr;
         const auto made = detail::fetch(none, ferry_prepared_create_pieces, instance, &all.list, options.get(), stream);
         return detail::own<prepared>(instance, made, all.count());
+    }
+    static result<prepared> create(ferry_instance *instance, const nest &copy, stream_view stream,
+                                   const copy_options &options = {}) noexcept {
+        ferry_prepared *const none = nullptr;
+        const auto made = detail::fetch(none, ferry_prepared_create_nests, instance, &copy.get(), std::uint64_t{1},
+                                        options.get(), stream);
+        return detail::own<prepared>(instance, made, std::uint64_t{1});
     }
     operator ferry_prepared *() const noexcept { return handle_; }
     std::uint64_t count() const noexcept { return data_; } // copies in the batch

@@ -22,8 +22,12 @@ extern "C" {
  *     place.address + (indices of axis 0)[c[0]] * stride of axis 0 + (indices of axis 1)[c[1]] * stride of axis 1 + ...
  *
  * An axis without indices uses the coordinate itself. The order of the axes is free: ferry sorts them, and joins axes
- * that are contiguous at both ends. A nest of up to 8 boxes then takes the routes of ferry_copy_batch_async. One launch of
- * a kernel copies all other nests, if kernels can access both ends. Otherwise, ferry copies the nest as batches of boxes.
+ * that are contiguous at both ends. If kernels can access both ends, a nest is copied either by one launch of a kernel or
+ * as boxes, which take the routes of ferry_copy_batch_async. ferry takes what it predicts to be faster. A nest between a
+ * device and pageable memory or a file is copied as boxes. If these would be many small boxes, it passes through a buffer
+ * in device memory: larger boxes are copied between the host and the buffer, and a kernel changes the layout there. The
+ * buffer has up to 64 MiB of stream-ordered memory (cuMemAllocAsync), and counts for ferry_options.max_device_bytes until
+ * the call returns. Streams that are being captured, and calls with FERRY_COPY_NO_WAIT, use no buffer.
  *
  * Strides of both ends may be negative or 0. If runs of the destination share bytes, each shared byte receives one of
  * the values. The source must share no byte with the destination. FERRY_COPY_CHECK_OVERLAP refuses both, unless a list
@@ -119,9 +123,25 @@ FERRY_API int32_t ferry_copy_nests_async(ferry_instance *instance, const ferry_n
                                          ferry_ticket **ticket, ferry_error_info *error);
 
 /*
+ * Prepares `count` copies between layouts, as ferry_prepared_create. ferry_prepared_launch enqueues them, and may be
+ * captured: indices in host memory are read here and kept in device memory. No nest passes through a buffer.
+ *
+ * NULL:          `nests`, `options`.
+ * Values:        `nests`: `count` elements.
+ * Blocking:      device, as ferry_prepared_create.
+ * Ownership:     as ferry_prepared_create. `nests` and indices in host memory are read before return. Indices in device
+ *                memory and `skipped` must live until the last launch is complete.
+ * Errors:        as ferry_copy_nests and ferry_prepared_create. FERRY_ERROR_UNSUPPORTED for a file. A launch in another
+ *                context of the device fails with _UNSUPPORTED if a kernel copies a nest.
+ */
+FERRY_API int32_t ferry_prepared_create_nests(ferry_instance *instance, const ferry_nest *nests, uint64_t count,
+                                              const ferry_copy_options *options, struct CUstream_st *stream,
+                                              ferry_prepared **prepared, ferry_error_info *error);
+
+/*
  * Explains how ferry_copy_nests_async would copy one nest. Copies nothing. For a nest that is copied as boxes, the
- * explanation is of the first box, and `calls` is the number of boxes. For a nest that a kernel copies, `width` is the
- * run, and `height` the number of runs.
+ * explanation is of the first box, and `calls` is the number of boxes. For a nest that a
+ * kernel copies, `width` is the run, and `height` the number of runs.
  *
  * NULL:          `options`.
  * Blocking:      first_use, as ferry_copy_explain_async.

@@ -5,6 +5,7 @@
 #include "base/explanation.h"
 #include "base/sized.h"
 #include "batch/nests.h"
+#include "batch/prepared.h"
 #include "submit/ticket.h"
 
 using namespace ferry;
@@ -64,6 +65,25 @@ int32_t ferry_copy_nests_async(ferry_instance *instance, const ferry_nest *nests
                                const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
                                ferry_error_info *details) {
     return copy_and_report(instance, nests, count, options, copy_form::asynchronous, stream, ticket, details);
+}
+
+int32_t ferry_prepared_create_nests(ferry_instance *instance, const ferry_nest *nests, uint64_t count,
+                                    const ferry_copy_options *options, CUstream_st *stream, ferry_prepared **prepared,
+                                    ferry_error_info *details) {
+    if (prepared) *prepared = nullptr;
+    nest_input input;
+    if (error failed = read_nests(instance, nests, count, options, input)) return report(details, failed);
+    if (!prepared) return report_null(details, prepared);
+    const bool no_wait = input.options.preferences.no_wait; // of the launches
+    input.options.preferences.no_wait = false;
+    error_item bad;
+    const error failed = create_prepared_nests(*instance, input, stream, *prepared, bad);
+    if (!failed) {
+        (*prepared)->no_wait = no_wait;
+        (*prepared)->count = count;
+        (*prepared)->bytes = sum_bytes(input);
+    }
+    return report(details, failed, failed ? bad : error_item{});
 }
 
 int32_t ferry_copy_nest_explain_async(ferry_instance *instance, const ferry_nest *nest,

@@ -6,6 +6,7 @@
 #include "batch/prepared_table.h"
 #include "batch/steps.h"
 #include "device/capture_mode.h"
+#include "exec/kernel_launch.h"
 #include "submit/note_error.h"
 #include "submit/ticket.h"
 
@@ -56,7 +57,8 @@ error choose_routes(ferry_instance &instance, const batch_input &input, const ba
     return failed;
 }
 
-error prepare(ferry_prepared &prepared, const batch_input &input, CUstream stream) noexcept {
+// Makes the table too.
+error prepare_batch(ferry_prepared &prepared, const batch_input &input, CUstream stream) noexcept {
     ferry_instance &instance = prepared.instance;
     batch_request &request = *prepared.request;
     prepared.options = input.options;
@@ -67,6 +69,51 @@ error prepare(ferry_prepared &prepared, const batch_input &input, CUstream strea
         if (error failed = note_kinds(prepared, input)) return failed;
     if (error failed = choose_routes(instance, input, nullptr, stream, request)) return failed;
     return make_table(prepared);
+}
+
+// Plans the nests. `boxes` receives the boxes of all nests that no kernel copies, and `ends` their number up to the end
+// of each nest.
+error plan_nests(ferry_prepared &prepared, const nest_input &input, const nest_site &site,
+                 growing<ferry_copy_desc> &boxes, growing<std::uint64_t> &ends, error_item &bad) noexcept {
+    nest_plan plan;
+    int bad_axis = no_axis;
+    const auto add = [&](const ferry_copy_desc &box) noexcept { return boxes.append(box) ? ok : no_memory; };
+    for (std::uint64_t i = 0; i < input.count; ++i) {
+        plan = {};
+        error failed = plan_nest(prepared.instance, input.nests[i], input.options, site, plan, bad_axis);
+        if (!failed && !plan.is_empty() && plan.has_file())
+            failed = refuse_value(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_FILE, 0);
+        if (failed) return bad = item_of_nest(i, bad_axis), failed;
+        if (plan.is_empty()) {
+        } else if (plan.way == nest_way::kernel) {
+            if (!prepared.nests.append({plan.seen, plan.link, plan.blocks, plan.skipped})) return no_memory;
+        } else if ((failed =
+                        for_each_box(plan.given.moved, plan.boxes, plan.given.destination, plan.given.source, add))) {
+            return failed;
+        }
+        if (!ends.append(boxes.size())) return no_memory;
+    }
+    return {};
+}
+
+error prepare_nests(ferry_prepared &prepared, const nest_input &input, CUstream stream, error_item &bad) noexcept {
+    ferry_instance &instance = prepared.instance;
+    nest_site site = {.stream = stream, .form = copy_form::asynchronous, .is_prepared = true};
+    context_scope scope(instance.cu);
+    if (error failed = enter_context_of_nests(instance, input, scope, site)) return failed;
+    growing<ferry_copy_desc> boxes(instance.allocator);
+    growing<std::uint64_t> ends(instance.allocator);
+    if (error failed = plan_nests(prepared, input, site, boxes, ends, bad)) return failed;
+    batch_input batch = {
+        .copies = boxes.begin(), .count = boxes.size(), .takes_files = false, .options = input.options};
+    batch.options.checks_overlap = false; // the nests were checked
+    const error failed = prepare_batch(prepared, batch, stream);
+    const std::uint64_t index = prepared.request->bad_index;
+    if (failed && index != no_index) {
+        const std::uint64_t *const nest = std::upper_bound(ends.begin(), ends.end(), index);
+        bad = item_of_nest(static_cast<std::uint64_t>(nest - ends.begin()), no_axis);
+    }
+    return failed;
 }
 
 void end_without_table(ferry_prepared &prepared) noexcept {
@@ -82,11 +129,8 @@ error end(ferry_prepared &prepared) noexcept {
     return failed;
 }
 
-} // namespace
-
-error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
-                      std::uint64_t &bad_index) noexcept {
-    bad_index = no_index;
+error create(ferry_instance &instance, function_ref<error(ferry_prepared &)> prepare,
+             ferry_prepared *&prepared) noexcept {
     batch_request *const request = instance.requests.take();
     if (!request) return no_memory;
     void *const place = instance.allocator.allocate(sizeof(ferry_prepared), alignof(ferry_prepared));
@@ -95,15 +139,34 @@ error create_prepared(ferry_instance &instance, const batch_input &input, CUstre
         return no_memory;
     }
     auto *const made = new (place) ferry_prepared(instance, *request);
-    const error failed = prepare(*made, input, stream);
+    const error failed = prepare(*made);
     if (failed) {
-        bad_index = request->bad_index;
         note_error(instance, failed);
         end(*made);
     } else {
         prepared = made;
     }
     return failed;
+}
+
+} // namespace
+
+error create_prepared(ferry_instance &instance, const batch_input &input, CUstream stream, ferry_prepared *&prepared,
+                      std::uint64_t &bad_index) noexcept {
+    bad_index = no_index;
+    const auto prepare = [&](ferry_prepared &made) noexcept {
+        const error failed = prepare_batch(made, input, stream);
+        if (failed) bad_index = made.request->bad_index;
+        return failed;
+    };
+    return create(instance, prepare, prepared);
+}
+
+error create_prepared_nests(ferry_instance &instance, const nest_input &input, CUstream stream,
+                            ferry_prepared *&prepared, error_item &bad) noexcept {
+    bad = {};
+    const auto prepare = [&](ferry_prepared &made) noexcept { return prepare_nests(made, input, stream, bad); };
+    return create(instance, prepare, prepared);
 }
 
 error destroy_prepared(ferry_prepared &prepared) noexcept {
@@ -150,6 +213,18 @@ bool reads_all_from_table(const ferry_prepared &prepared) noexcept {
     return true;
 }
 
+error launch_nests(const ferry_prepared &prepared, CUstream stream) noexcept {
+    ferry_instance &instance = prepared.instance;
+    for (const prepared_nest &one : prepared.nests) {
+        if (error failed =
+                launch_nest(instance.cu, instance.kernels, one.seen, one.link, one.skipped, one.blocks, stream))
+            return failed;
+        if (instance.trace) instance.trace.note(route_kind::kernel, prepared.request->context.wanted);
+        instance.counters.add(prepared.request->context_device, route_kind::kernel, stream, 1, one.seen.bytes(), 0);
+    }
+    return {};
+}
+
 error launch(ferry_prepared &prepared, bool no_wait, CUstream stream, ferry_ticket *ticket) noexcept {
     ferry_instance &instance = prepared.instance;
     context_scope scope(instance.cu);
@@ -163,8 +238,11 @@ error launch(ferry_prepared &prepared, bool no_wait, CUstream stream, ferry_tick
     batch_steps steps;
     shape refused;
     if (error failed = make_checked_steps(of, steps, refused)) return failed;
+    // Kernels of another context may not see the memory.
+    if (prepared.nests.size() != 0 && !is_at_home(prepared, site.context)) return {.status = FERRY_ERROR_UNSUPPORTED};
     if (error failed = begin_ticket(ticket, stream)) return failed;
     if (error failed = run_steps(of, steps)) return failed;
+    if (error failed = launch_nests(prepared, stream)) return failed;
     return end_ticket(ticket, stream);
 }
 

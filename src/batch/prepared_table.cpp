@@ -15,7 +15,7 @@ bool has_table(const ferry_prepared &prepared, int group) noexcept {
 }
 
 std::uint64_t bytes_of_table(const ferry_prepared &prepared) noexcept {
-    return prepared.table_records * sizeof(gpu::piece);
+    return prepared.table_records * sizeof(gpu::piece) + prepared.index_bytes;
 }
 
 budget &budget_of(const ferry_prepared &prepared) noexcept {
@@ -25,6 +25,19 @@ budget &budget_of(const ferry_prepared &prepared) noexcept {
 void lay_out_table(ferry_prepared &prepared) noexcept {
     for (int group = 0; group < piece_groups; ++group)
         if (has_table(prepared, group)) prepared.table_records += records_of(prepared.request->pieces.facts(group));
+    for (const prepared_nest &one : prepared.nests)
+        prepared.index_bytes += bytes_of_host_indices(one.seen);
+}
+
+// Writes the lists of indices in host memory behind the records.
+void write_indices(ferry_prepared &prepared, void *staged) noexcept {
+    std::uint64_t at = prepared.table_records * sizeof(gpu::piece);
+    for (prepared_nest &one : prepared.nests) {
+        const std::uint64_t bytes = bytes_of_host_indices(one.seen);
+        auto *const to = static_cast<std::byte *>(staged) + at;
+        move_indices(one.seen, reinterpret_cast<std::uint64_t *>(to), prepared.table + at);
+        at += bytes;
+    }
 }
 
 // Writes the whole table of `request` into pinned memory. `tables` states where the part of each group will be read.
@@ -72,13 +85,28 @@ error send_table_and_wait(const ferry_prepared &prepared, const void *staged) no
     return failed ? failed : error{.status = status};
 }
 
+void leave_budget(const ferry_prepared &prepared) noexcept {
+    if (prepared.table) budget_of(prepared).give_back(bytes_of_table(prepared));
+}
+
+// Writes the whole table and sends it to the device.
+error fill_table(ferry_prepared &prepared) noexcept {
+    void *staged = nullptr;
+    if (error failed = prepared.instance.tables.allocate(bytes_of_table(prepared), staged)) return failed;
+    error failed = write_table(prepared, *prepared.request, staged, prepared.tables);
+    write_indices(prepared, staged);
+    if (!failed) failed = send_table_and_wait(prepared, staged);
+    prepared.instance.tables.free(staged);
+    return failed;
+}
+
 } // namespace
 
 error make_table(ferry_prepared &prepared) noexcept {
     lay_out_table(prepared);
-    if (prepared.table_records == 0) return {};
     const driver_table &cu = prepared.instance.cu;
     const std::uint64_t bytes = bytes_of_table(prepared);
+    if (bytes == 0) return {};
     const relaxed_capture_mode relaxed(cu);
     if (!relaxed.entered()) return relaxed.why();
     budget &of_device = budget_of(prepared);
@@ -91,11 +119,12 @@ error make_table(ferry_prepared &prepared) noexcept {
     prepared.table = table;
     if (call_optional(cu.cuCtxGetId, prepared.request->context.wanted, &prepared.context_number))
         prepared.context_number = 0;
-    void *staged = nullptr;
-    if (error failed = prepared.instance.tables.allocate(bytes, staged)) return failed;
-    error failed = write_table(prepared, *prepared.request, staged, prepared.tables);
-    if (!failed) failed = send_table_and_wait(prepared, staged);
-    prepared.instance.tables.free(staged);
+    const error failed = fill_table(prepared);
+    if (failed) { // while the context is current
+        static_cast<void>(cu.cuMemFree(table));
+        leave_budget(prepared);
+        prepared.table = 0;
+    }
     return failed;
 }
 
@@ -114,10 +143,6 @@ error free_memory_of(const ferry_prepared &prepared) noexcept {
     context_scope scope(cu);
     if (error failed = scope.enter(prepared.request->context.wanted)) return failed;
     return to_error(cu.cuMemFree(prepared.table));
-}
-
-void leave_budget(const ferry_prepared &prepared) noexcept {
-    if (prepared.table) budget_of(prepared).give_back(bytes_of_table(prepared));
 }
 
 } // namespace

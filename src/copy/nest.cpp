@@ -15,14 +15,6 @@ std::int64_t multiple(std::int64_t stride, std::uint64_t by) noexcept {
     return static_cast<std::int64_t>(static_cast<std::uint64_t>(stride) * by);
 }
 
-// The first run of the axis becomes the last one.
-void turn(nest &of, nest_axis &axis) noexcept {
-    of.destination += static_cast<std::uint64_t>(axis.destination_stride) * (axis.count - 1);
-    of.source += static_cast<std::uint64_t>(axis.source_stride) * (axis.count - 1);
-    axis.destination_stride = multiple(axis.destination_stride, UINT64_MAX);
-    axis.source_stride = multiple(axis.source_stride, UINT64_MAX);
-}
-
 bool goes_down(const nest_axis &axis) noexcept {
     return axis.destination_stride < 0 || (axis.destination_stride == 0 && axis.source_stride < 0);
 }
@@ -86,6 +78,13 @@ std::uint64_t nest::bytes() const noexcept {
     for (int i = 0; i < axes; ++i)
         all *= axis[i].count;
     return all;
+}
+
+void turn(nest &of, nest_axis &axis) noexcept {
+    of.destination += static_cast<std::uint64_t>(axis.destination_stride) * (axis.count - 1);
+    of.source += static_cast<std::uint64_t>(axis.source_stride) * (axis.count - 1);
+    axis.destination_stride = multiple(axis.destination_stride, UINT64_MAX);
+    axis.source_stride = multiple(axis.source_stride, UINT64_MAX);
 }
 
 void normalize(nest &of) noexcept {

@@ -46,6 +46,9 @@ struct nest {
     std::uint64_t bytes() const noexcept;
 };
 
+// Reverses an axis without indices: its first run becomes its last.
+void turn(nest &of, nest_axis &axis) noexcept;
+
 // Removes axes of one coordinate, joins axes that are one axis at both ends, and joins axes to the run. The remaining
 // axes are sorted by their strides at the destination, the smallest first, and run upwards there unless they have
 // indices.

@@ -51,6 +51,26 @@ nest_boxes cut_into_boxes(const nest &of, std::uint64_t max_pitch) noexcept {
     return cut;
 }
 
+shape first_box(const nest &of, const nest_boxes &cut) noexcept {
+    shape box = {};
+    box.width = of.run;
+    box.height = cut.rows < 0 ? 1 : of.axis[cut.rows].count;
+    box.depth = cut.slices < 0 ? 1 : of.axis[cut.slices].count;
+    const auto set = [&](shape_end &end, std::uint64_t address, std::int64_t row, std::int64_t slice) noexcept {
+        end.device = -1;
+        end.row_pitch = row ? static_cast<std::uint64_t>(row) : box.width;
+        end.slice_height = slice ? static_cast<std::uint64_t>(slice) / end.row_pitch : box.height;
+        const std::uint64_t before_last = ((box.depth - 1) * end.slice_height + box.height - 1) * end.row_pitch;
+        end.span = {address, address + before_last + (box.width - 1)};
+    };
+    const nest_axis none = {};
+    const nest_axis &rows = cut.rows < 0 ? none : of.axis[cut.rows];
+    const nest_axis &slices = cut.slices < 0 ? none : of.axis[cut.slices];
+    set(box.source, of.source, rows.source_stride, slices.source_stride);
+    set(box.destination, of.destination, rows.destination_stride, slices.destination_stride);
+    return box;
+}
+
 error for_each_box(const nest &of, const nest_boxes &cut, const ferry_place &destination, const ferry_place &source,
                    function_ref<error(const ferry_copy_desc &)> then) noexcept {
     ferry_copy_desc box = {};

@@ -18,6 +18,9 @@ struct nest_boxes {
 // Indices in device memory cannot be read, so a nest that has any cannot be cut.
 nest_boxes cut_into_boxes(const nest &of, std::uint64_t max_pitch) noexcept;
 
+// The first box, without the kinds of its ends.
+shape first_box(const nest &of, const nest_boxes &cut) noexcept;
+
 // Calls then(copy) for each box until a call fails. `destination` and `source` give the kinds of both ends.
 error for_each_box(const nest &of, const nest_boxes &cut, const ferry_place &destination, const ferry_place &source,
                    function_ref<error(const ferry_copy_desc &)> then) noexcept;

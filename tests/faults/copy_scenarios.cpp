@@ -608,6 +608,25 @@ void destinations_written(trial &t) {
     }
 }
 
+// `count` blocks of the source, at indices below 100 in host memory.
+ferry_nest gathered(const test_place &from, const test_place &to, const std::uint32_t *ids, std::uint64_t count,
+                    std::uint64_t size) {
+    ferry_nest nest = {};
+    nest.source.place = from.describe(statement::stated);
+    nest.destination.place = to.describe(statement::stated);
+    for (ferry_nest_end *const end : {&nest.source, &nest.destination}) {
+        end->place.row_pitch = end->place.slice_height = 0;
+        end->axes[0].count = count;
+        end->axes[0].stride = static_cast<std::int64_t>(size);
+    }
+    nest.source.axes[0].indices = reinterpret_cast<std::uintptr_t>(ids);
+    nest.source.axes[0].index_type = FERRY_INDEX_U32;
+    nest.source.axes[0].index_limit = 100;
+    nest.width = size;
+    nest.axes = 1;
+    return nest;
+}
+
 // Blocks in the order of a list in host memory: by a kernel, and as boxes.
 void blocks_by_indices(trial &t, const how &instance_options) {
     ferry_options options = t.options();
@@ -620,19 +639,7 @@ void blocks_by_indices(trial &t, const how &instance_options) {
     std::uint32_t ids[count];
     for (std::uint32_t i = 0; i < count; ++i)
         ids[i] = i * 37 % 90;
-    ferry_nest nest = {};
-    nest.source.place = pinned.describe(statement::stated);
-    nest.destination.place = device.describe(statement::stated);
-    for (ferry_nest_end *const end : {&nest.source, &nest.destination}) {
-        end->place.row_pitch = end->place.slice_height = 0;
-        end->axes[0].count = count;
-        end->axes[0].stride = size;
-    }
-    nest.source.axes[0].indices = reinterpret_cast<std::uintptr_t>(ids);
-    nest.source.axes[0].index_type = FERRY_INDEX_U32;
-    nest.source.axes[0].index_limit = 100;
-    nest.width = size;
-    nest.axes = 1;
+    const ferry_nest nest = gathered(pinned, device, ids, count, size);
     const auto expect = [&](bool succeeded) {
         for (std::uint64_t i = 0; i < count; ++i)
             t.expect_copy(succeeded, pinned, {ids[i] * size}, device, {i * size}, size);
@@ -642,6 +649,66 @@ void blocks_by_indices(trial &t, const how &instance_options) {
     expect(CALL(t, ferry_copy_nests_async, t.ferry, &nest, 1, nullptr, t.stream, nullptr));
     t.wait_and_compare(t.stream);
 }
+// Prepared: a kernel reads the indices from a table, and boxes are a batch.
+void prepared_nests(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr std::uint64_t count = 40, size = 1000;
+    constexpr grid shape = {.width = 100'000};
+    test_place pinned(place_kind::pinned, shape), device(place_kind::device, shape),
+        pageable(place_kind::pageable, shape), other(place_kind::device, shape);
+    pinned.fill(1), device.fill(2), pageable.fill(3), other.fill(4);
+    std::uint32_t ids[count];
+    for (std::uint32_t i = 0; i < count; ++i)
+        ids[i] = i * 37 % 90;
+    const ferry_nest nests[] = {gathered(pinned, device, ids, count, size),
+                                gathered(pageable, other, ids, count, size)};
+    ferry_prepared *prepared = nullptr;
+    if (!MAKE(t, prepared, ferry_prepared_create_nests, t.ferry, nests, 2, nullptr, t.stream, &prepared)) return;
+    for (int launch = 0; launch < 2; ++launch) {
+        const bool succeeded = CALL(t, ferry_prepared_launch, prepared, nullptr, t.stream, nullptr);
+        for (std::uint64_t i = 0; i < count; ++i) {
+            t.expect_copy(succeeded, pinned, {ids[i] * size}, device, {i * size}, size);
+            t.expect_copy(succeeded, pageable, {ids[i] * size}, other, {i * size}, size);
+        }
+        t.wait_and_compare(t.stream);
+    }
+    RELEASE(t, ferry_prepared_destroy_deferred, prepared, t.stream);
+    t.wait_and_compare(t.stream);
+    RELEASE(t, ferry_deferred_trim, t.ferry, FERRY_DEVICE_UNKNOWN, 0);
+}
+
+// So many small boxes with a pageable end pass through a buffer.
+void nests_through_a_buffer(trial &t) {
+    t.open();
+    cut_small(t);
+    constexpr std::uint64_t rows = 300, columns = 200, size = 2;
+    constexpr grid shape = {.width = rows * columns * size};
+    test_place pageable(place_kind::pageable, shape), device(place_kind::device, shape);
+    pageable.fill(1), device.fill(2);
+    const auto transpose = [&](test_place &from, test_place &to) {
+        ferry_nest nest = {};
+        nest.source.place = from.describe(statement::any);
+        nest.destination.place = to.describe(statement::any);
+        nest.source.axes[0].count = nest.destination.axes[0].count = columns;
+        nest.source.axes[1].count = nest.destination.axes[1].count = rows;
+        nest.source.axes[0].stride = nest.destination.axes[1].stride = size;
+        nest.source.axes[1].stride = columns * size;
+        nest.destination.axes[0].stride = rows * size;
+        nest.source.place.row_pitch = nest.source.place.slice_height = 0;
+        nest.destination.place.row_pitch = nest.destination.place.slice_height = 0;
+        nest.width = size;
+        nest.axes = 2;
+        const bool succeeded = CALL(t, ferry_copy_nests_async, t.ferry, &nest, 1, nullptr, t.stream, nullptr);
+        for (std::uint64_t y = 0; y < rows; ++y)
+            for (std::uint64_t x = 0; x < columns; ++x)
+                t.expect_copy(succeeded, from, {(y * columns + x) * size}, to, {(x * rows + y) * size}, size);
+        t.wait_and_compare(t.stream);
+    };
+    transpose(pageable, device);
+    transpose(device, pageable);
+}
+
 void nests_by_kernels(trial &t) { blocks_by_indices(t, {}); }
 void nests_by_the_driver(trial &t) { blocks_by_indices(t, no_kernels); }
 
@@ -1239,6 +1306,8 @@ const std::vector<scenario> copy_scenarios = {
     {"pieces by the driver", pieces_by_the_driver},
     {"nests by kernels", nests_by_kernels},
     {"nests by the driver", nests_by_the_driver},
+    {"nests through a buffer", nests_through_a_buffer},
+    {"prepared nests", prepared_nests},
     {"pieces staged", pieces_staged},
     {"sources read early", sources_read_early},
     {"destinations written", destinations_written},

@@ -1,0 +1,114 @@
+#include "plan/nest_costs.h"
+
+#include <algorithm>
+#include <bit>
+
+#include "plan/predict.h"
+
+namespace ferry {
+
+namespace {
+
+constexpr std::uint64_t widest_word = 16;
+
+// The bytes of a nest that are contiguous at an end, around each run.
+std::uint64_t contiguous_at(const nest &of, bool at_source) noexcept {
+    std::uint64_t bytes = of.run;
+    for (bool grows = true; grows;) {
+        grows = false;
+        for (int i = 0; i < of.axes; ++i) {
+            const nest_axis &axis = of.axis[i];
+            const nest_indices &list = at_source ? axis.source_indices : axis.destination_indices;
+            if (list.address || axis.count == 1) continue;
+            if (magnitude(at_source ? axis.source_stride : axis.destination_stride) != bytes) continue;
+            bytes *= axis.count;
+            grows = true;
+        }
+    }
+    return bytes;
+}
+
+// The size of the words that the kernel copies.
+std::uint64_t word_of(const nest &of) noexcept {
+    std::uint64_t all = of.destination | of.source | of.run | widest_word;
+    for (int i = 0; i < of.axes; ++i)
+        all |= static_cast<std::uint64_t>(of.axis[i].destination_stride) |
+               static_cast<std::uint64_t>(of.axis[i].source_stride);
+    return std::uint64_t{1} << std::countr_zero(all);
+}
+
+double driver_ns(const direction_profile &profile, copy_direction direction, const row_profile &rows,
+                 std::uint64_t boxes) noexcept {
+    const auto count = static_cast<double>(boxes);
+    return profile.driver_fixed_ns + (count - 1) * profile.call_ns +
+           count * static_cast<double>(rows.count) * driver_row_ns(profile, direction, rows);
+}
+
+} // namespace
+
+unsigned nest_blocks(const nest_facts &facts, std::uint64_t bytes) noexcept {
+    constexpr unsigned few = 8; // if the device was not measured
+    const unsigned limit = facts.preferences.max_blocks;
+    if (!facts.profile) return limit ? std::min(limit, few) : few;
+    const unsigned blocks =
+        blocks_for((*facts.profile)[facts.direction], facts.direction, static_cast<double>(bytes), widest_word, limit);
+    // With several blocks for each SM, an SM that is ahead takes the next block.
+    constexpr unsigned blocks_per_sm = 8;
+    return facts.direction == copy_direction::within_device && !limit ? blocks * blocks_per_sm : blocks;
+}
+
+std::uint64_t predict_nest_kernel(const nest_facts &facts, const nest &of) noexcept {
+    const direction_profile &profile = (*facts.profile)[facts.direction];
+    const std::uint64_t at_source = contiguous_at(of, true), at_destination = contiguous_at(of, false);
+    const std::uint64_t word = word_of(of);
+    const auto bytes = static_cast<double>(of.bytes());
+    // Tiles make accesses as long as the bytes that are contiguous at an end. Over a link, only the host's end counts.
+    row_profile rows;
+    rows.width = facts.direction == copy_direction::host_to_device   ? at_source
+                 : facts.direction == copy_direction::device_to_host ? at_destination
+                                                                     : std::min(at_source, at_destination);
+    rows.count = 1;
+    rows.source_pitch = rows.destination_pitch = 2 * rows.width;
+    const bool transposes = of.run == word && rows.width >= widest_word; // in registers, with wide accesses
+    rows.access = static_cast<unsigned>(transposes ? widest_word : word);
+    const double rows_ns = bytes / static_cast<double>(rows.width) *
+                           kernel_row_ns(profile, facts.direction, rows, nest_blocks(facts, of.bytes()));
+    // Shares of the rate of a contiguous copy, of transposes within an H200, by the log2 of the word's size.
+    constexpr double shares[access_classes] = {0.69, 0.76, 0.80, 0.84, 0.88};
+    const double share = facts.direction == copy_direction::within_device ? shares[std::countr_zero(word)] : 1;
+    const double ns = std::max(bytes * 1000 / profile.kernel_line_rate / share, rows_ns);
+    return profile.kernel_fixed_ns + static_cast<std::uint64_t>(ns);
+}
+
+std::uint64_t predict_nest_boxes(const nest_facts &facts, const shape &box, std::uint64_t boxes) noexcept {
+    return static_cast<std::uint64_t>(
+        driver_ns((*facts.profile)[facts.direction], facts.direction, rows_of(box), boxes));
+}
+
+bool is_nest_for_kernel(const nest_facts &facts, std::uint64_t kernel_ns, std::uint64_t boxes_ns,
+                        std::uint64_t boxes) noexcept {
+    if (facts.preferences.forced == route_kind::kernel || facts.preferences.is_urgent) return true;
+    constexpr std::uint64_t few = 8; // if the device was not measured
+    return facts.profile ? static_cast<double>(kernel_ns) * kernel_margin < static_cast<double>(boxes_ns) : boxes > few;
+}
+
+bool is_nest_packed(const packed_facts &facts) noexcept {
+    const auto rows_in = [](const nest &of) noexcept { return of.bytes() / of.run; };
+    const std::uint64_t rows = rows_in(*facts.of), outer_rows = rows_in(*facts.outer) * facts.parts;
+    if (!facts.pageable.profile) return outer_rows < rows / 4;
+    const device_profile &profile = *facts.pageable.profile;
+    const direction_profile &within = profile[copy_direction::within_device];
+    // The call passes each box to the batch.
+    const auto boxes_ns = [&](std::uint64_t boxes) noexcept { return boxes * within.kernel_piece_ns; };
+    pageable_facts direct = facts.pageable, packed = facts.pageable;
+    direct.count = rows;
+    packed.count = outer_rows;
+    const std::uint64_t direct_ns = predict_pageable(direct).staged_ns + boxes_ns(facts.boxes);
+    const std::uint64_t packed_ns = predict_pageable(packed).staged_ns + boxes_ns(facts.outer_boxes * facts.parts) +
+                                    (facts.parts - 1) * profile[direct.direction].staged_fixed_ns +
+                                    facts.parts * within.kernel_fixed_ns +
+                                    2 * direct.bytes * 1000 / within.kernel_line_rate;
+    return static_cast<double>(packed_ns) * kernel_margin < static_cast<double>(direct_ns);
+}
+
+} // namespace ferry
