@@ -60,7 +60,7 @@ TABLES = {
          {"copy": "H2A", "array": "3D", "texel bytes": "4", "box": "whole", "pitch": "tight"}),
         ("device to device, no peer access, 1 GiB", "peer", GiB, {"copy": "0 to 1", "access": "off", "box": "1D"}),
         ("device to device, peer access, 1 GiB", "peer", GiB, {"copy": "0 to 1", "access": "on", "box": "1D"}),
-        ("issue of a small copy, kinds stated", "submit", 64, submit("stated", "basic")),
+        ("issue of a small copy, kinds stated", "submit", 64, submit("HOST", "basic")),
         ("the same, kind `ANY`", "submit", 64, submit("ANY", "basic")),
         ("the same, kind `ANY` and full checks", "submit", 64, submit("ANY", "full")),
     ],

@@ -87,8 +87,6 @@ TEST_F(bad_input, each_field_of_a_descriptor_is_named) {
          FERRY_SIDE_DESTINATION, FERRY_FIELD_RESERVED},
         {"file of another kind", [](auto &c) { c.source.file = reinterpret_cast<ferry_file *>(1); },
          FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_FILE},
-        {"kind pinned", [](auto &c) { c.source.kind = FERRY_KIND_PINNED; }, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_SOURCE,
-         FERRY_FIELD_KIND},
         {"kind file without a file", [](auto &c) { c.destination.kind = FERRY_KIND_FILE; }, FERRY_ERROR_ADDRESS,
          FERRY_SIDE_DESTINATION, FERRY_FIELD_FILE},
         {"unknown kind", [](auto &c) { c.source.kind = 6; }, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND},

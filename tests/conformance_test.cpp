@@ -112,9 +112,11 @@ TEST_P(every_pairing, copies_the_bytes_of_the_box_and_no_other) {
         ++scenes_run;
         test_place source(source_kind, scene.source), destination(destination_kind, scene.destination);
         for (const form form : all_forms) {
-            for (const statement stating : {statement::stated, statement::any}) {
+            for (const statement stating : {statement::stated, statement::any, statement::pinned}) {
                 SCOPED_TRACE(std::string(scene.name) + " form " + std::to_string(static_cast<int>(form)) + " kinds " +
-                             (stating == statement::any ? "any" : "stated"));
+                             (stating == statement::any      ? "any"
+                              : stating == statement::stated ? "stated"
+                                                             : "pinned"));
                 source.fill(seed++);
                 destination.fill(seed++);
                 const ferry_copy_desc copy =

@@ -242,12 +242,17 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
     const ferry_copy_desc to_device =
                               describe_copy(host.describe(statement::stated), device.describe(statement::stated), 64),
                           to_host =
-                              describe_copy(device.describe(statement::stated), host.describe(statement::stated), 64);
+                              describe_copy(device.describe(statement::stated), host.describe(statement::stated), 64),
+                          from_pinned =
+                              describe_copy(host.describe(statement::pinned), device.describe(statement::stated), 64),
+                          to_pinned =
+                              describe_copy(device.describe(statement::stated), host.describe(statement::pinned), 64);
     for (ferry_instance *const one : {instance.get(), unstaged.get()})
-        for (const ferry_copy_desc &copy : {to_device, to_host}) {
+        for (const ferry_copy_desc &copy : {to_device, to_host, from_pinned, to_pinned}) {
             // One query finds out whether the host memory is pageable. If so, ferry stages the copy or, without
             // staging, waits for the stream, since the driver would read a pageable source too early.
-            const int asked = one == instance.get() || copy.source.kind == FERRY_KIND_HOST;
+            const bool is_pinned = copy.source.kind == FERRY_KIND_PINNED || copy.destination.kind == FERRY_KIND_PINNED;
+            const int asked = !is_pinned && (one == instance.get() || copy.source.kind == FERRY_KIND_HOST);
             ASSERT_OK(ferry_copy_async(one, &copy, nullptr, stream, nullptr, nullptr));
             driver.reset_counts();
             ASSERT_OK(ferry_copy_async(one, &copy, nullptr, stream, nullptr, nullptr));

@@ -552,11 +552,29 @@ TEST_F(error_details, a_value_that_this_version_does_not_support_is_named_with_t
         describe(error),
         "options.priority: FERRY_PRIORITY_BACKGROUND, must be from FERRY_PRIORITY_NORMAL to FERRY_PRIORITY_URGENT "
         "(FERRY_ERROR_UNSUPPORTED)");
+}
+
+TEST_F(error_details, memory_that_is_stated_as_pinned_but_is_not_is_refused_by_full_checks) {
+    const test_place device(place_kind::device, {.width = 256});
+    for (const place_kind kind : {place_kind::pageable, place_kind::device}) {
+        test_place other(kind, {.width = 256});
+        ferry_copy_desc copy = describe_copy(other.describe(statement::any), device.describe(statement::stated), 64);
+        copy.source.kind = FERRY_KIND_PINNED;
+        ferry_error_info error = new_error();
+        EXPECT_EQ(ferry_copy(full.get(), &copy, nullptr, &error), FERRY_ERROR_OTHER_KIND);
+        EXPECT_EQ(describe(error), std::string("source.kind: FERRY_KIND_PINNED, must be ") +
+                                       (kind == place_kind::device ? "FERRY_KIND_DEVICE" : "FERRY_KIND_HOST") +
+                                       " (FERRY_ERROR_OTHER_KIND)");
+        EXPECT_EQ(ferry_copy_batch(full.get(), &copy, 1, nullptr, &error), FERRY_ERROR_OTHER_KIND);
+    }
+    // With basic checks, pageable memory is copied correctly.
+    test_place pageable(place_kind::pageable, {.width = 256}), to(place_kind::device, {.width = 256});
+    pageable.fill(1), to.fill(2);
+    ferry_copy_desc copy = describe_copy(pageable.describe(statement::any), to.describe(statement::stated), 256);
     copy.source.kind = FERRY_KIND_PINNED;
-    EXPECT_EQ(ferry_copy(basic.get(), &copy, nullptr, &error), FERRY_ERROR_UNSUPPORTED);
-    EXPECT_EQ(describe(error), "source.kind: FERRY_KIND_PINNED, must be one of FERRY_KIND_ANY, FERRY_KIND_HOST, "
-                               "FERRY_KIND_DEVICE, FERRY_KIND_ARRAY, FERRY_KIND_FILE "
-                               "(FERRY_ERROR_UNSUPPORTED)");
+    ASSERT_OK(ferry_copy_async(basic.get(), &copy, nullptr, CU_STREAM_PER_THREAD, nullptr, nullptr));
+    ASSERT_OK(raw().cuStreamSynchronize(CU_STREAM_PER_THREAD));
+    EXPECT_TRUE(to.read() == pageable.picture());
 }
 
 TEST_F(error_details, a_wrong_size_of_a_pattern_names_pattern_size) {

@@ -41,7 +41,8 @@ error check_linear(const ferry_place &place, std::int32_t side, const copy_limit
     if (error failed = check_place(place, side, limits)) return failed;
     if (place.kind == FERRY_KIND_ARRAY)
         return refuse_signed(FERRY_ERROR_UNSUPPORTED, side, FERRY_FIELD_KIND, numbers::one_of,
-                             1 << FERRY_KIND_ANY | 1 << FERRY_KIND_HOST | 1 << FERRY_KIND_DEVICE | 1 << FERRY_KIND_FILE,
+                             1 << FERRY_KIND_ANY | 1 << FERRY_KIND_HOST | 1 << FERRY_KIND_DEVICE |
+                                 1 << FERRY_KIND_PINNED | 1 << FERRY_KIND_FILE,
                              place.kind);
     const struct {
         std::int32_t field;

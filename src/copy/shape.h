@@ -52,11 +52,12 @@ inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &l
                reinterpret_cast<std::uintptr_t>(place.file) | place.reserved[0] | place.reserved[1] | place.reserved[2];
     };
     const auto is_known_memory = [&](const ferry_place &place) noexcept {
-        static_assert(FERRY_KIND_ANY == 0 && FERRY_KIND_HOST < FERRY_KIND_DEVICE);
+        constexpr unsigned memory =
+            1 << FERRY_KIND_ANY | 1 << FERRY_KIND_HOST | 1 << FERRY_KIND_DEVICE | 1 << FERRY_KIND_PINNED;
         // Adding 1 maps FERRY_DEVICE_UNKNOWN, which is -1, to 0 and every other negative number to a large number.
         const bool is_known_device =
             static_cast<unsigned>(place.device) + 1u <= static_cast<unsigned>(limits.device_count);
-        return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_DEVICE &&
+        return place.address && static_cast<unsigned>(place.kind) <= FERRY_KIND_PINNED && memory >> place.kind & 1 &&
                (place.kind != FERRY_KIND_DEVICE || is_known_device);
     };
     const std::uint64_t odd = copy.reserved[0] | copy.reserved[1] | copy.reserved[2] | copy.reserved[3] |

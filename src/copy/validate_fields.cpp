@@ -71,11 +71,6 @@ bool find_offset(const shape_end &end, std::uint64_t x, std::uint64_t y, std::ui
 error check_place(const ferry_place &place, std::int32_t side, const copy_limits &limits) noexcept {
     if (place.kind < FERRY_KIND_ANY || place.kind > FERRY_KIND_FILE)
         return refuse_signed(FERRY_ERROR_KIND, side, FERRY_FIELD_KIND, numbers::up_to, FERRY_KIND_FILE, place.kind);
-    constexpr std::int64_t usable_kinds = 1 << FERRY_KIND_ANY | 1 << FERRY_KIND_HOST | 1 << FERRY_KIND_DEVICE |
-                                          1 << FERRY_KIND_ARRAY | 1 << FERRY_KIND_FILE;
-    if (place.kind == FERRY_KIND_PINNED)
-        return refuse_signed(FERRY_ERROR_UNSUPPORTED, side, FERRY_FIELD_KIND, numbers::one_of, usable_kinds,
-                             place.kind);
     if (place.kind == FERRY_KIND_FILE && !place.file)
         return refuse_value(FERRY_ERROR_ADDRESS, side, FERRY_FIELD_FILE, 0);
     if (place.kind != FERRY_KIND_FILE && place.file) return refuse(FERRY_ERROR_RESERVED, side, FERRY_FIELD_FILE);

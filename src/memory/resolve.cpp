@@ -71,6 +71,8 @@ error check_device(const ferry_place &place, int device) noexcept {
 
 error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
     const bool is_device_side = kind == memory_kind::device || kind == memory_kind::managed;
+    if (place.kind == FERRY_KIND_PINNED && !is_pinned(kind))
+        return wrong_kind(place.kind, is_device_side ? FERRY_KIND_DEVICE : FERRY_KIND_HOST);
     if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind(place.kind, FERRY_KIND_DEVICE);
     if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address(place.address);
     if (place.kind == FERRY_KIND_DEVICE && !is_device_side) return wrong_kind(place.kind, FERRY_KIND_HOST);

@@ -69,11 +69,15 @@ inline error resolve_place(const driver_table &cu, const ferry_place &place, con
                            const resolve_options &options, resolved_place &resolved) noexcept {
     resolved.range_size = 0;
     resolved.array.element_size = 0;
-    const bool is_array = place.kind == FERRY_KIND_ARRAY, is_host = place.kind == FERRY_KIND_HOST;
-    const bool stated =
-        is_host ? !options.need_host_kind : place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
+    const bool is_array = place.kind == FERRY_KIND_ARRAY, says_pinned = place.kind == FERRY_KIND_PINNED;
+    const bool is_host = says_pinned || place.kind == FERRY_KIND_HOST;
+    const bool stated = is_host ? says_pinned || !options.need_host_kind
+                                : place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
     if (!is_array && !(stated && !options.full)) return query_driver(cu, place, span, options, resolved);
-    resolved.kind = is_array ? memory_kind::array : is_host ? memory_kind::host : memory_kind::device;
+    resolved.kind = is_array      ? memory_kind::array
+                    : says_pinned ? memory_kind::pinned
+                    : is_host     ? memory_kind::host
+                                  : memory_kind::device;
     resolved.device = is_host ? -1 : place.device;
     return {};
 }

@@ -28,8 +28,6 @@ const spoilt spoilt_copies[] = {
      FERRY_SIDE_SOURCE, FERRY_FIELD_FILE, false},
     {"kind file without a file", [](auto &c) { c.source.kind = FERRY_KIND_FILE; }, FERRY_ERROR_ADDRESS,
      FERRY_SIDE_SOURCE, FERRY_FIELD_FILE, false},
-    {"kind pinned", [](auto &c) { c.source.kind = FERRY_KIND_PINNED; }, FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_SOURCE,
-     FERRY_FIELD_KIND, false},
     {"unknown kind", [](auto &c) { c.source.kind = 6; }, FERRY_ERROR_KIND, FERRY_SIDE_SOURCE, FERRY_FIELD_KIND, false},
     {"negative kind", [](auto &c) { c.destination.kind = -1; }, FERRY_ERROR_KIND, FERRY_SIDE_DESTINATION,
      FERRY_FIELD_KIND, false},

@@ -265,6 +265,8 @@ ferry_place test_place::describe(statement how, const box &origin) const {
     else
         ferry_place_host_pitched(&place, host, shape_.row_pitch, shape_.slice_height);
     if (how == statement::any && !is_array(kind_)) place.kind = FERRY_KIND_ANY;
+    if (how == statement::pinned && (kind_ == place_kind::pinned || kind_ == place_kind::registered))
+        place.kind = FERRY_KIND_PINNED;
     place.x = origin.x;
     place.y = origin.y;
     place.z = origin.z;

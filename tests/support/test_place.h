@@ -37,7 +37,7 @@ bool is_supported(place_kind kind);
 constexpr bool is_array(place_kind kind) { return kind >= place_kind::array_1d; }
 
 // Whether the place is described to ferry with its kind or as FERRY_KIND_ANY.
-enum class statement { stated, any };
+enum class statement { stated, any, pinned }; // pinned: stated, and host memory as PINNED if it is
 
 // A grid of `width` bytes × `height` rows × `depth` slices. In linear memory the row pitch may exceed the width and the
 // slice height may exceed the height, and the first byte may have an odd address.

@@ -81,7 +81,7 @@ linear = [row({"copy": "H2D", "memory": "pinned", "form": "async"}, size, 8e3 + 
 pageable = [row({"what": "line", "copy": "D2H", "ferry's call": "ferry_copy_async", "route": route, "raw call": "a <call>"},
                 size, size / 15.2, size / 49.5, ceiling_gb_per_s=55.3, verdict="missed")
             for size, route in zip(SIZES, ["driver", "driver", "staged", "staged"])]
-submit = [row({"copy": "H2D", "form": "descriptor", "kinds": "stated", "checks": "basic"}, 64, 1390.0, 1640.0, max_ns=2e3)]
+submit = [row({"copy": "H2D", "form": "descriptor", "kinds": "HOST", "checks": "basic"}, 64, 1390.0, 1640.0, max_ns=2e3)]
 strided = [row({"copy": "D2D", "row bytes": str(width), "rows": "4096", "source pitch": str(2 * width),
                 "destination pitch": "tight"}, 4096 * width, 300e3, 100e3, ceiling_gb_per_s=2098.0) for width in [4, 64, 1024]]
 batch = [row({"copy": "H2D", "pieces": f"4096 x {size} B", "form": "pieces"}, 4096 * size, 6e6, 4e5) for size in [256, 512, 768]]

@@ -13,14 +13,18 @@ namespace {
 constexpr int burst_length = 200;
 
 struct variant {
-    bool is_short; // ferry_copy_bytes_async, which has no memory kinds
-    bool is_any;
-    bool is_full; // with all checks
+    bool is_short;          // ferry_copy_bytes_async, which has no memory kinds
+    std::int32_t host_kind; // FERRY_KIND_*; ANY: of the device's memory too
+    bool is_full;           // with all checks
     std::optional<double> target;
+
+    bool is_any() const { return host_kind == FERRY_KIND_ANY; }
+    const char *kind_text() const { return is_any() ? "ANY" : host_kind == FERRY_KIND_PINNED ? "PINNED" : "HOST"; }
 };
 constexpr variant variants[] = {
-    {false, false, false, 1 / 1.10}, {false, true, false, {}}, {false, false, true, {}},
-    {false, true, true, 1 / 1.25},   {true, true, false, {}},
+    {false, FERRY_KIND_PINNED, false, 0.95}, {false, FERRY_KIND_HOST, false, 0.90},
+    {false, FERRY_KIND_ANY, false, 0.88},    {false, FERRY_KIND_HOST, true, {}},
+    {false, FERRY_KIND_ANY, true, 0.85},     {true, FERRY_KIND_ANY, false, {}},
 };
 
 template <typename Call> contender issue(const char *name, const environment &environment, Call call) {
@@ -39,7 +43,9 @@ contender ferry_burst(const environment &environment, const direction &direction
                                "ferry_copy_bytes_async", error);
                      });
     ferry_copy_desc copy = describe(line(direction, size));
-    if (variant.is_any) {
+    for (ferry_place *const place : {&copy.source, &copy.destination})
+        if (place->kind == FERRY_KIND_HOST) place->kind = variant.host_kind;
+    if (variant.is_any()) {
         ferry_place_any(&copy.source, direction.source.address);
         ferry_place_any(&copy.destination, direction.destination.address);
     }
@@ -70,8 +76,8 @@ void measure_direction(session &session, const direction &direction, std::size_t
     const std::vector<samples> taken = interleave(contenders, effort);
     for (std::size_t i = 0; i < std::size(variants); ++i) {
         const variant &variant = variants[i];
-        rows.push_back({.labels = {direction.name, variant.is_short ? "bytes" : "descriptor",
-                                   variant.is_any ? "ANY" : "stated", variant.is_full ? "full" : "basic"},
+        rows.push_back({.labels = {direction.name, variant.is_short ? "bytes" : "descriptor", variant.kind_text(),
+                                   variant.is_full ? "full" : "basic"},
                         .bytes = size,
                         .times = compare(taken[0], taken[2 + i]),
                         .target = variant.target,
