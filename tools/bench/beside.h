@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <functional>
 #include <thread>
 #include <vector>
 
@@ -42,5 +43,36 @@ private:
     std::atomic<bool> is_over_ = false;
     std::thread thread_;
 };
+
+// Times copies that are enqueued back to back on one stream while a kernel runs on another stream. Both start at the same
+// time.
+class copies_beside_kernel {
+public:
+    // The driver's queue accepts about a thousand launches.
+    static constexpr int max_copies = 400;
+
+    struct streams {
+        CUstream compute, copy;
+    };
+    struct measured {
+        double compute_us, copy_us;
+        int copies = 0; // that completed before the kernel did
+    };
+
+    explicit copies_beside_kernel(const environment &environment);
+    // Measures only the kernel if there are no copies, and only the copies if there is no kernel.
+    measured measure(const streams &on, const compute_kernel *kernel, const std::function<void(CUstream)> &enqueue,
+                     int copies) const;
+    // Enough copies to last as long as the kernel if both take twice as long.
+    static int copies_for(double compute_us, double copy_us);
+
+private:
+    const environment &environment_;
+    const stopwatch watch_;
+};
+
+// Creates a stream with the least or with the greatest priority.
+owned<CUstream> make_stream_of_least_priority(const environment &environment);
+owned<CUstream> make_stream_of_greatest_priority(const environment &environment);
 
 } // namespace bench

@@ -1,10 +1,9 @@
 // interference: a kernel that computes on all SMs concurrently with each way of copying, and how much each slows down
 // the other.
 #include <algorithm>
-#include <cmath>
 
+#include "beside.h"
 #include "case.h"
-#include "compute.h"
 #include "progress.h"
 #include "units.h"
 
@@ -12,9 +11,6 @@ namespace bench {
 
 namespace of_interference {
 namespace {
-
-// The driver's queue accepts about a thousand launches.
-constexpr int max_copies = 400;
 
 // One way of copying, enqueued repeatedly.
 struct way_of_copying {
@@ -78,45 +74,8 @@ std::vector<way_of_copying> all_ways(const session &session) {
     return ways;
 }
 
-struct streams {
-    CUstream compute, copy;
-};
-
-struct measured {
-    double compute_us, copy_us;
-    int copies = 0; // that completed before the kernel did
-};
-
-// The events: start of both streams, end of the kernel, then the end of each copy.
-constexpr int begun = 0, computed = 1, first_copied = 2;
-
-void wait_for_both(const environment &environment, const streams &on) {
-    for (const CUstream stream : {on.compute, on.copy})
-        check(environment.cu.cuStreamSynchronize(stream), "cuStreamSynchronize");
-}
-
-// Measures only the kernel if there are no copies, and only the copies if there is no kernel.
-measured measure_once(const environment &environment, const stopwatch &watch, const streams &on,
-                      const compute_kernel *kernel, const way_of_copying &way, int copies) {
-    watch.note(begun, on.compute);
-    check(environment.cu.cuStreamWaitEvent(on.copy, watch[begun], 0), "cuStreamWaitEvent");
-    if (kernel) kernel->launch(on.compute);
-    watch.note(computed, on.compute);
-    for (int i = 0; i < copies; ++i) {
-        way.enqueue(on.copy);
-        watch.note(first_copied + i, on.copy);
-    }
-    wait_for_both(environment, on);
-    measured found = {watch.us_between(begun, computed), 0};
-    if (!copies) return found;
-    if (!kernel) return {0, watch.us_between(begun, first_copied + copies - 1) / copies, copies};
-    while (found.copies < copies && watch.us_between(begun, first_copied + found.copies) <= found.compute_us)
-        ++found.copies;
-    // If no copy completed in time, the first copy waited for the whole kernel.
-    const int counted = std::max(found.copies, 1);
-    found.copy_us = watch.us_between(begun, first_copied + counted - 1) / counted;
-    return found;
-}
+using measured = copies_beside_kernel::measured;
+using streams = copies_beside_kernel::streams;
 
 template <class Member> double median_of(const std::vector<measured> &all, Member member) {
     samples values;
@@ -125,23 +84,21 @@ template <class Member> double median_of(const std::vector<measured> &all, Membe
     return summarise(std::move(values)).median;
 }
 
-number_table::line measure_way(const session &session, const stopwatch &watch, const streams &on,
+number_table::line measure_way(const session &session, const copies_beside_kernel &beside, const streams &on,
                                const compute_kernel &kernel, const way_of_copying &way, const char *priority) {
-    const environment &environment = session.environment;
-    const auto once = [&](const compute_kernel *beside, int copies) {
-        return measure_once(environment, watch, on, beside, way, copies);
+    const auto once = [&](const compute_kernel *running, int copies) {
+        return beside.measure(on, running, way.enqueue, copies);
     };
     once(&kernel, 1); // warm-up
     const double compute_us = once(&kernel, 0).compute_us, copy_us = once(nullptr, 10).copy_us;
-    // Enough copies to last as long as the kernel if both take twice as long.
-    const int copies = static_cast<int>(std::clamp(std::ceil(2 * compute_us / copy_us), 1.0, double{max_copies}));
+    const int copies = copies_beside_kernel::copies_for(compute_us, copy_us);
     std::vector<measured> computing, copying, both;
     for (int i = 0; i < (session.is_quick ? 3 : 11); ++i) {
         computing.push_back(once(&kernel, 0));
         copying.push_back(once(nullptr, copies));
         both.push_back(once(&kernel, copies));
     }
-    const auto slower = [](double beside, double alone) { return 100 * (beside / alone - 1); };
+    const auto slower = [](double together, double alone) { return 100 * (together / alone - 1); };
     const double compute_alone = median_of(computing, &measured::compute_us),
                  compute_beside = median_of(both, &measured::compute_us),
                  copy_alone = median_of(copying, &measured::copy_us), copy_beside = median_of(both, &measured::copy_us);
@@ -150,17 +107,9 @@ number_table::line measure_way(const session &session, const stopwatch &watch, c
              slower(copy_beside, copy_alone), median_of(both, &measured::copies)}};
 }
 
-owned<CUstream> make_stream_of_priority(const environment &environment, int priority) {
-    CUstream stream = nullptr;
-    check(environment.cu.cuStreamCreateWithPriority(&stream, CU_STREAM_NON_BLOCKING, priority),
-          "cuStreamCreateWithPriority");
-    return {stream, environment.cu.cuStreamDestroy};
-}
-
 case_result run_interference(session &session) {
     const environment &environment = session.environment;
     if (const std::string why = why_no_computing(environment); !why.empty()) return skipped(why);
-    environment.need({"cuCtxGetStreamPriorityRange", "cuStreamCreateWithPriority", "cuStreamDestroy"});
     case_result result =
         session.begin({.note = "the kernel keeps eight blocks of 256 threads on each SM. Copies are enqueued\nback "
                                "to back on another stream, with "
@@ -172,19 +121,17 @@ case_result run_interference(session &session) {
     result.numbers.label_columns = {"copy", "max SMs", "priority"};
     result.numbers.number_columns = {"compute us",          "beside copies us", "compute slower by %", "copy us",
                                      "beside computing us", "copy slower by %", "copies in time"};
-    int least = 0, greatest = 0;
-    check(environment.cu.cuCtxGetStreamPriorityRange(&least, &greatest), "cuCtxGetStreamPriorityRange");
-    const owned<CUstream> compute = make_stream_of_priority(environment, least),
-                          same = make_stream_of_priority(environment, least),
-                          first = make_stream_of_priority(environment, greatest);
+    const owned<CUstream> compute = make_stream_of_least_priority(environment),
+                          same = make_stream_of_least_priority(environment),
+                          first = make_stream_of_greatest_priority(environment);
     const compute_kernel kernel(environment);
-    const stopwatch watch(environment, first_copied + max_copies);
+    const copies_beside_kernel beside(environment);
     for (const way_of_copying &way : all_ways(session))
         for (const bool is_first : {false, true}) {
             session.progress.show("interference", way.name + ", " + way.limit, 0);
             const streams on = {compute.get(), is_first ? first.get() : same.get()};
             result.numbers.lines.push_back(
-                measure_way(session, watch, on, kernel, way, is_first ? "greatest" : "same"));
+                measure_way(session, beside, on, kernel, way, is_first ? "greatest" : "same"));
         }
     return result;
 }
