@@ -40,22 +40,6 @@ std::vector<std::size_t> mixed_sizes(std::size_t bytes) {
 
 // ---- The contenders
 
-void issue_raw_batch(const environment &environment, piece_list &pieces) {
-    CUmemcpyAttributes attributes = {};
-    attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
-    std::size_t first = 0;
-    check(environment.cu.cuMemcpyBatchAsync(pieces.raw_to.data(), pieces.raw_from.data(), pieces.raw_sizes.data(),
-                                            pieces.count(), &attributes, &first, 1, environment.stream.get()),
-          "cuMemcpyBatchAsync");
-}
-
-contender raw_batch(const environment &environment, piece_list &pieces) {
-    return {"cuMemcpyBatchAsync", [&] {
-                issue_raw_batch(environment, pieces);
-                drain(environment);
-            }};
-}
-
 void issue_descriptors(ferry_instance *ferry, const piece_list &pieces, CUstream stream) {
     auto error = sized<ferry_error_info>();
     check(ferry_copy_batch_async(ferry, pieces.descriptors.data(), pieces.count(), nullptr, stream, nullptr, &error),

@@ -105,6 +105,19 @@ contender raw_loop(const environment &environment, const piece_list &pieces) {
             }};
 }
 
+contender raw_batch(const environment &environment, piece_list &pieces) {
+    return {"cuMemcpyBatchAsync", [&environment, &pieces] {
+                CUmemcpyAttributes attributes = {};
+                attributes.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM;
+                std::size_t first = 0;
+                check(environment.cu.cuMemcpyBatchAsync(pieces.raw_to.data(), pieces.raw_from.data(),
+                                                        pieces.raw_sizes.data(), pieces.count(), &attributes, &first, 1,
+                                                        environment.stream.get()),
+                      "cuMemcpyBatchAsync");
+                drain(environment);
+            }};
+}
+
 void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream, const copy_options &options) {
     auto error = sized<ferry_error_info>();
     const ferry_piece_list list = pieces.list();

@@ -86,6 +86,8 @@ private:
 
 // Enqueue all pieces on the environment's stream, and wait for them.
 contender raw_loop(const environment &environment, const piece_list &pieces);
+// Only if the driver has cuMemcpyBatchAsync.
+contender raw_batch(const environment &environment, piece_list &pieces);
 contender ferry_pieces(const environment &environment, const piece_list &pieces, const copy_options &options = {});
 void issue_pieces(ferry_instance *ferry, const piece_list &pieces, CUstream stream, const copy_options &options = {});
 
