@@ -85,6 +85,28 @@ assert found == [*pinned, ("H2D", "pageable", "ferry, one link", None)], found
 assert {row["labels"]["helpers"] for row in multilink["rows"]} == {"1"}, "the software driver has two devices"
 assert "numbers" not in multilink, "a kernel that the software driver cannot run"
 
+# Copies between layouts: every ordered pair of six layouts within the device and over the link, and blocks of each size.
+nests = cases["nests"]["rows"]
+pairs = [row for row in nests if " to " in row["labels"]["nest"] and "WHTKBL" not in row["labels"]["nest"]]
+for copy in ["D2D", "H2D", "D2H"]:
+    names = [row["labels"]["nest"] for row in pairs if row["labels"]["copy"] == copy]
+    assert len(names) == len(set(names)) == 30, (copy, names)
+for row in pairs:
+    is_short = row["labels"]["run"] == "16 B"
+    assert is_short == ("LKBHwTw" in row["labels"]["nest"]), row
+    if row["labels"]["copy"] == "D2D": assert row["target"] == (0.6 if is_short else 0.8), row
+    else: assert abs(row["max_ns"] - row["bytes"] / 48) < 1 and row["of_link"]["share"]["median"] > 0, row
+blocks = [row for row in nests if "cuMem" in row["labels"]["beside"]]
+assert len(blocks) == 2 * 2 * 5 * 2, blocks
+for row in blocks:
+    assert abs(row["max_ns"] - row["bytes"] / (44 if row["labels"]["run"] == "512 B" else 48)) < 1, row
+    assert row["reference_ns"]["median"] > 0 and row["of_link"]["target"] is None, row
+issues = [(row["labels"]["nest"].split(", ")[1], row["max_ns"]) for row in nests if row["labels"]["beside"] == "issue of pieces"]
+assert issues == 2 * [("host indices", 20e3), ("device indices", None)], issues
+permuted = [(row["labels"]["run"], row["target"]) for row in nests
+            if row["labels"]["nest"].startswith("transpose") or "WHTKBL" in row["labels"]["nest"]]
+assert permuted == [("1 B", 0.6), ("2 B", 0.8), ("4 B", 0.8), ("8 B", 0.8), ("2 B", 0.6)], permuted
+
 # Files: a cold file is compared with plain reads too, and has a target beside the fastest. A RAM disk keeps its files cached.
 plain = ["pread, 8 threads", "pread, 16 threads", "O_DIRECT, 8 threads", "O_DIRECT, 16 threads"]
 colds = [row for row in cases["file"]["rows"] if row["labels"]["cache"] != "warm"]

@@ -43,6 +43,7 @@ constexpr case_time case_times[] = {
     {"address", 1.5, 0.2},
     {"ipc-open", 0.8, 0.3},
     {"batch", 18, 4},
+    {"nests", 11, 2.8},
     {"urgent", 0.6, 0.5},
     {"interference", 0.1, 0.1},
     {"pageable", 68, 13},
