@@ -102,7 +102,7 @@ for row in blocks:
     assert abs(row["max_ns"] - row["bytes"] / (44 if row["labels"]["run"] == "512 B" else 48)) < 1, row
     assert row["reference_ns"]["median"] > 0 and row["of_link"]["target"] is None, row
 issues = [(row["labels"]["nest"].split(", ")[1], row["max_ns"]) for row in nests if row["labels"]["beside"] == "issue of pieces"]
-assert issues == 2 * [("host indices", 20e3), ("device indices", None)], issues
+assert issues == 2 * [("host indices", 20e3), ("device indices", None), ("prepared", 5e3)], issues
 permuted = [(row["labels"]["run"], row["target"]) for row in nests
             if row["labels"]["nest"].startswith("transpose") or "WHTKBL" in row["labels"]["nest"]]
 assert permuted == [("1 B", 0.6), ("2 B", 0.8), ("4 B", 0.8), ("8 B", 0.8), ("2 B", 0.6)], permuted

@@ -266,15 +266,13 @@ void add_transposes(session &session, const nest_sizes &sizes, const nest_memory
 
 constexpr const char *nests_note =
     "Host memory is pinned. Rows of 'issue' are the times of the calls. All other times end when the bytes have "
-    "arrived.\nraw: the copy that 'beside' names. A raw copy of a part of the blocks counts as many times as the part "
-    "fits "
-    "into all blocks.\nLayouts are named by their axes, the outermost first: L layer, B block, K key or value, T "
-    "token, H "
-    "head, W width, w a part\nof the width (8 numbers of 2 bytes). run: the contiguous bytes after ferry has joined "
-    "the axes. "
-    "Targets in time are the times\nat 48 GB/s, at 44 GB/s for blocks of 512 B, and 20 µs for calls. of link: a "
-    "contiguous "
-    "copy of as many bytes over the link";
+    "arrived.\n"
+    "raw: the copy that 'beside' names. A raw copy of some of the blocks counts as often as it fits into all blocks.\n"
+    "Layouts are named by their axes, the outermost first: L layer, B block, K key or value, T token, H head, W "
+    "width,\n"
+    "w a part of the width (8 numbers of 2 bytes). run: the contiguous bytes after ferry has joined the axes.\n"
+    "Targets in time: 48 GB/s, or 44 GB/s for blocks of 512 B; 20 µs for a call, or 5 µs if the nest is prepared.\n"
+    "of link: a contiguous copy of as many bytes over the link";
 
 case_result run_nests(session &session) {
     session.environment.need({"cuMemcpyAsync", "cuMemcpyHtoD", "cuMemcpyDtoH", "cuMemsetD8"});

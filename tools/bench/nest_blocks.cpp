@@ -185,6 +185,15 @@ void add_list(session &session, const nest_memory &memory, const direction &dire
 
 constexpr std::size_t submitted_size = 2 << 10;
 
+owned<ferry_prepared *> prepare_nest(const environment &environment, const ferry_nest &nest) {
+    auto error = sized<ferry_error_info>();
+    ferry_prepared *prepared = nullptr;
+    check(ferry_prepared_create_nests(environment.basic.get(), &nest, 1, nullptr, environment.stream.get(), &prepared,
+                                      &error),
+          "ferry_prepared_create_nests", error);
+    return {prepared, [](ferry_prepared *handle) { ferry_prepared_destroy(handle, nullptr); }};
+}
+
 // A way of submitting all blocks in one call. The first is the call that the others are compared with.
 struct submission {
     const char *name;
@@ -198,10 +207,16 @@ void add_submissions(session &session, const nest_memory &memory, const directio
     const list_of_blocks blocks(environment, memory, direction, count, submitted_size);
     const CUstream stream = environment.stream.get();
     session.progress.show("nests", joined({direction.name, " issue of ", blocks.text().c_str()}), blocks.bytes());
+    const owned<ferry_prepared *> prepared = prepare_nest(environment, blocks.by_host_indices);
     const submission submissions[] = {
         {"pieces", {}, [&] { issue_pieces(environment.basic.get(), blocks.pieces, stream); }},
-        {"host", 20e3, [&] { issue_nest(environment, blocks.by_host_indices, stream); }},
-        {"device", {}, [&] { issue_nest(environment, blocks.by_device_indices, stream); }},
+        {"host indices", 20e3, [&] { issue_nest(environment, blocks.by_host_indices, stream); }},
+        {"device indices", {}, [&] { issue_nest(environment, blocks.by_device_indices, stream); }},
+        {"prepared", 5e3,
+         [&] {
+             check(ferry_prepared_launch(prepared.get(), nullptr, stream, nullptr, nullptr), "ferry_prepared_launch",
+                   {});
+         }},
     };
     std::vector<contender> all;
     for (const submission &each : submissions) {
@@ -211,7 +226,7 @@ void add_submissions(session &session, const nest_memory &memory, const directio
     const std::vector<samples> taken =
         interleave(all, session.is_quick ? effort{2, 100, 0.1e9} : effort{20, 400, 0.5e9});
     for (std::size_t i = 1; i < all.size(); ++i)
-        rows.push_back({.labels = {direction.name, "issue of " + nest_text(blocks, all[i].name),
+        rows.push_back({.labels = {direction.name, "issue of " + blocks.text() + ", " + all[i].name,
                                    size_text(submitted_size), "issue of pieces"},
                         .bytes = blocks.bytes(),
                         .times = compare(taken[0], taken[i]),
