@@ -16,7 +16,7 @@
 
 #include "base/checked.h"
 #include "base/rounding.h"
-#include "system/memory_groups.h"
+#include "system/control_groups.h"
 #include "system/threads.h"
 
 namespace ferry {

@@ -14,6 +14,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "system/control_groups.h"
+
 namespace ferry {
 
 namespace {
@@ -32,7 +34,10 @@ unsigned count_or_all(const processor_set &allowed) noexcept {
 } // namespace
 
 processor_set processors_of_process() noexcept { return processors_of(getpid()); }
-unsigned available_processors() noexcept { return count_or_all(processors_of_process()); }
+unsigned available_processors() noexcept {
+    const std::uint64_t count = count_or_all(processors_of_process());
+    return static_cast<unsigned>(std::min(count, processors_of_groups()));
+}
 unsigned processors_of_caller() noexcept { return count_or_all(processors_of(0)); }
 
 processor_set processors_of_node(int node) noexcept {

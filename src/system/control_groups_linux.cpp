@@ -1,5 +1,5 @@
 #if defined(__linux__)
-#include "system/memory_groups.h"
+#include "system/control_groups.h"
 
 #include <algorithm>
 #include <charconv>
@@ -74,28 +74,33 @@ bool read_number_of_file(const char *path, const char *key, std::uint64_t &numbe
     return false;
 }
 
-std::uint64_t memory_left_in_hierarchy(group_version version) noexcept {
-    memory_group group;
-    {
-        group_name own;
-        if (lines_of lines("/proc/self/cgroup"); !find_own_group(
-                version, [&](std::string_view &line) noexcept { return lines.next(line); }, own))
-            return UINT64_MAX;
-        lines_of lines("/proc/self/mountinfo");
-        if (!find_directory(
-                version, own, [&](std::string_view &line) noexcept { return lines.next(line); }, group))
-            return UINT64_MAX;
+// Calls limit_in(version, group, read) for the process's group of each version. Returns the smaller limit.
+using limit_of_group = std::uint64_t (*)(group_version, control_group &, number_reader) noexcept;
+std::uint64_t smallest_limit(std::string_view controller, limit_of_group limit_in) noexcept {
+    std::uint64_t smallest = UINT64_MAX;
+    for (const group_version version : {group_version::v1, group_version::v2}) {
+        control_group group;
+        {
+            group_name own;
+            lines_of groups("/proc/self/cgroup");
+            if (!find_own_group(
+                    version, controller, [&](std::string_view &line) noexcept { return groups.next(line); }, own))
+                continue;
+            lines_of mounts("/proc/self/mountinfo");
+            if (!find_directory(
+                    version, controller, own, [&](std::string_view &line) noexcept { return mounts.next(line); },
+                    group))
+                continue;
+        }
+        smallest = std::min(smallest, limit_in(version, group, read_number_of_file));
     }
-    return memory_left_in(version, group, [](const char *path, const char *key, std::uint64_t &number) noexcept {
-        return read_number_of_file(path, key, number);
-    });
+    return smallest;
 }
 
 } // namespace
 
-std::uint64_t memory_left_in_groups() noexcept {
-    return std::min(memory_left_in_hierarchy(group_version::v1), memory_left_in_hierarchy(group_version::v2));
-}
+std::uint64_t memory_left_in_groups() noexcept { return smallest_limit("memory", memory_left_in); }
+std::uint64_t processors_of_groups() noexcept { return smallest_limit("cpu", processors_of); }
 
 } // namespace ferry
 #endif

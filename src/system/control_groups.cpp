@@ -1,8 +1,10 @@
-#include "system/memory_groups.h"
+#include "system/control_groups.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+
+#include "base/rounding.h"
 
 namespace ferry {
 
@@ -23,10 +25,11 @@ bool has_word(std::string_view list, std::string_view word) noexcept {
 }
 
 // Parses a line of /proc/self/cgroup, such as "4:memory:/docker/0123" or "0::/user.slice".
-bool names_group(std::string_view line, group_version version, std::string_view &path) noexcept {
+bool names_group(std::string_view line, group_version version, std::string_view controller,
+                 std::string_view &path) noexcept {
     const std::string_view number = take_until(line, ':'), controllers = take_until(line, ':');
     path = line;
-    return version == group_version::v1 ? has_word(controllers, "memory") : number == "0" && controllers.empty();
+    return version == group_version::v1 ? has_word(controllers, controller) : number == "0" && controllers.empty();
 }
 
 // proc_pid_mountinfo(5): spaces, tabs, line feeds and backslashes in names are written as octal numbers. Returns false
@@ -58,7 +61,7 @@ bool path_below(std::string_view root, std::string_view path, std::string_view &
 }
 
 // Parses a line of /proc/self/mountinfo, such as "35 31 0:32 /root /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory".
-bool shows_groups(std::string_view line, group_version version, std::string_view &root,
+bool shows_groups(std::string_view line, group_version version, std::string_view controller, std::string_view &root,
                   std::string_view &mount_point) noexcept {
     for (int field = 1; field <= 5; ++field) {
         const std::string_view taken = take_until(line, ' ');
@@ -71,15 +74,15 @@ bool shows_groups(std::string_view line, group_version version, std::string_view
     const std::string_view type = take_until(line, ' ');
     if (version == group_version::v2) return type == "cgroup2";
     take_until(line, ' ');
-    return type == "cgroup" && has_word(line, "memory");
+    return type == "cgroup" && has_word(line, controller);
 }
 
 } // namespace
 
-bool find_own_group(group_version version, line_source lines, group_name &own) noexcept {
+bool find_own_group(group_version version, std::string_view controller, line_source lines, group_name &own) noexcept {
     std::string_view path;
     for (std::string_view line; lines(line);)
-        if (names_group(line, version, path)) {
+        if (names_group(line, version, controller, path)) {
             if (path.size() >= sizeof own.text) return false;
             own.text[path.copy(own.text, path.size())] = '\0';
             return true;
@@ -87,14 +90,15 @@ bool find_own_group(group_version version, line_source lines, group_name &own) n
     return false;
 }
 
-bool find_directory(group_version version, const group_name &own, line_source lines, memory_group &found) noexcept {
+bool find_directory(group_version version, std::string_view controller, const group_name &own, line_source lines,
+                    control_group &found) noexcept {
     // The mount with the shortest root shows the most parents.
     std::size_t best = SIZE_MAX;
     constexpr std::size_t without_the_group = SIZE_MAX - 1;
     std::string_view root_name, mount_name, rest;
     group_name decoded;
     for (std::string_view line; lines(line);) {
-        if (!shows_groups(line, version, root_name, mount_name) || !decode_name(root_name, decoded)) continue;
+        if (!shows_groups(line, version, controller, root_name, mount_name) || !decode_name(root_name, decoded)) continue;
         const bool is_below = path_below(decoded.text, own.text, rest);
         const std::size_t rank = is_below ? std::strlen(decoded.text) : without_the_group;
         if (rank >= best || !decode_name(mount_name, decoded)) continue;
@@ -108,31 +112,71 @@ bool find_directory(group_version version, const group_name &own, line_source li
     return best != SIZE_MAX;
 }
 
-std::uint64_t memory_left_in(group_version version, memory_group &group, number_reader read) noexcept {
+namespace {
+
+// Reads numbers of a group's files, and goes from the group to its parents.
+class group_reader {
+public:
+    group_reader(control_group &group, number_reader read) noexcept : group_(group), read_(read) {}
+
+    bool find(const char *file, const char *key, std::uint64_t &number) noexcept {
+        std::snprintf(path_, sizeof path_, "%s/%s", group_.directory.text, file);
+        return read_(path_, key, number);
+    }
+    // False at the mount point.
+    bool go_to_parent() noexcept {
+        char *const directory = group_.directory.text;
+        if (std::strlen(directory) <= group_.mount_length) return false;
+        *std::strrchr(directory, '/') = '\0';
+        return true;
+    }
+
+private:
+    control_group &group_;
+    number_reader read_;
+    char path_[sizeof group_.directory.text + 32];
+};
+
+} // namespace
+
+std::uint64_t memory_left_in(group_version version, control_group &group, number_reader read) noexcept {
     const bool is_v1 = version == group_version::v1;
     std::uint64_t left = UINT64_MAX;
-    char *const directory = group.directory.text;
-    char path[sizeof group.directory.text + 32];
-    const auto find = [&](const char *file, const char *key, std::uint64_t &number) noexcept {
-        std::snprintf(path, sizeof path, "%s/%s", directory, file);
-        return read(path, key, number);
-    };
+    group_reader of(group, read);
     for (;;) {
         std::uint64_t limit = UINT64_MAX, of_parents = 0, used = 0, cached = 0;
-        find(is_v1 ? "memory.limit_in_bytes" : "memory.max", "", limit);
+        of.find(is_v1 ? "memory.limit_in_bytes" : "memory.max", "", limit);
         // Version 1 also reports the smallest limit of all parents, including parents that are not mounted here.
-        if (is_v1 && find("memory.stat", "hierarchical_memory_limit ", of_parents)) limit = std::min(limit, of_parents);
-        if (limit != UINT64_MAX && find(is_v1 ? "memory.usage_in_bytes" : "memory.current", "", used)) {
-            find("memory.stat", is_v1 ? "total_inactive_file " : "inactive_file ", cached);
+        if (is_v1 && of.find("memory.stat", "hierarchical_memory_limit ", of_parents))
+            limit = std::min(limit, of_parents);
+        if (limit != UINT64_MAX && of.find(is_v1 ? "memory.usage_in_bytes" : "memory.current", "", used)) {
+            of.find("memory.stat", is_v1 ? "total_inactive_file " : "inactive_file ", cached);
             used -= std::min(used, cached);
             left = std::min(left, limit - std::min(limit, used));
         }
-        if (std::strlen(directory) <= group.mount_length) return left;
-        *std::strrchr(directory, '/') = '\0';
+        if (!of.go_to_parent()) return left;
         // Before Linux 5.11, a version 1 group may exclude its children from its limit.
         std::uint64_t is_parent = 1;
-        if (is_v1 && find("memory.use_hierarchy", "", is_parent) && !is_parent) return left;
+        if (is_v1 && of.find("memory.use_hierarchy", "", is_parent) && !is_parent) return left;
     }
+}
+
+std::uint64_t processors_of(group_version version, control_group &group, number_reader read) noexcept {
+    std::uint64_t processors = UINT64_MAX;
+    group_reader of(group, read);
+    do {
+        std::uint64_t quota = 0, period = 0; // microseconds
+        bool is_limited = false;
+        if (version == group_version::v1) {
+            is_limited = of.find("cpu.cfs_quota_us", "", quota) && of.find("cpu.cfs_period_us", "", period);
+        } else if (of.find("cpu.max", "", quota)) { // "200000 100000"
+            char before_period[24];
+            std::snprintf(before_period, sizeof before_period, "%llu ", static_cast<unsigned long long>(quota));
+            is_limited = of.find("cpu.max", before_period, period);
+        }
+        if (is_limited && quota && period) processors = std::min(processors, divide_up(quota, period));
+    } while (of.go_to_parent());
+    return processors;
 }
 
 } // namespace ferry

@@ -1,4 +1,4 @@
-// The control groups that limit memory: where they are, and what they leave.
+// The control groups that limit memory and processor time: where they are, and what they leave.
 #include <charconv>
 #include <cstdio>
 #include <cstring>
@@ -16,7 +16,7 @@
 #include <unistd.h>
 #endif
 
-#include "system/memory_groups.h"
+#include "system/control_groups.h"
 #include "system/pages.h"
 
 namespace ferry::test {
@@ -95,15 +95,15 @@ constexpr layout layouts[] = {
      nullptr},
 };
 
-TEST(memory_groups, the_directory_of_the_group_is_found_in_every_layout) {
+TEST(control_groups, the_directory_of_the_group_is_found_in_every_layout) {
     for (const layout &one : layouts)
         for (const auto &[version, directory, mount] :
              {std::tuple{group_version::v1, one.v1, one.mount_of_v1}, {group_version::v2, one.v2, one.mount_of_v2}}) {
             SCOPED_TRACE(one.name);
             group_name own;
-            memory_group found;
-            const bool is_found = find_own_group(version, lines(one.groups), own) &&
-                                  find_directory(version, own, lines(one.mounts), found);
+            control_group found;
+            const bool is_found = find_own_group(version, "memory", lines(one.groups), own) &&
+                                  find_directory(version, "memory", own, lines(one.mounts), found);
             EXPECT_EQ(is_found, directory && *directory);
             if (!is_found) continue;
             EXPECT_STREQ(found.directory.text, directory);
@@ -111,13 +111,13 @@ TEST(memory_groups, the_directory_of_the_group_is_found_in_every_layout) {
         }
 }
 
-TEST(memory_groups, names_that_are_too_long_are_not_found) {
+TEST(control_groups, names_that_are_too_long_are_not_found) {
     const std::string half(300, 'x'), mount = "35 31 0:32 / /" + half + " rw - cgroup2 none rw\n";
     const auto find = [&](const std::string &groups, const std::string &mounts) {
         group_name own;
-        memory_group found;
-        return find_own_group(group_version::v2, lines(groups), own) &&
-               find_directory(group_version::v2, own, lines(mounts), found);
+        control_group found;
+        return find_own_group(group_version::v2, "memory", lines(groups), own) &&
+               find_directory(group_version::v2, "memory", own, lines(mounts), found);
     };
     EXPECT_TRUE(find("0::/short\n", mount));
     EXPECT_FALSE(find("0::/" + half + "\n", mount));
@@ -126,11 +126,14 @@ TEST(memory_groups, names_that_are_too_long_are_not_found) {
 
 using files = std::map<std::string, std::string>;
 
-std::uint64_t left_in(group_version version, const char *directory, const char *mount, const files &all) {
-    memory_group group;
+// Calls limit_in() for the group in `directory`.
+template <class Limit>
+std::uint64_t limit_of(const Limit &limit_in, group_version version, const char *directory, const char *mount,
+                       const files &all) {
+    control_group group;
     std::snprintf(group.directory.text, sizeof group.directory.text, "%s", directory);
     group.mount_length = std::string_view(mount).size();
-    return memory_left_in(version, group, [&](const char *path, const char *key, std::uint64_t &number) {
+    return limit_in(version, group, [&](const char *path, const char *key, std::uint64_t &number) {
         const auto file = all.find(path);
         if (file == all.end()) return false;
         const lines of_file(file->second);
@@ -143,7 +146,10 @@ std::uint64_t left_in(group_version version, const char *directory, const char *
     });
 }
 
-TEST(memory_groups, the_group_with_the_least_memory_left_counts) {
+TEST(control_groups, the_group_with_the_least_memory_left_counts) {
+    const auto left_in = [](group_version version, const char *directory, const char *mount, const files &all) {
+        return limit_of(memory_left_in, version, directory, mount, all);
+    };
     const files v2 = {{"/g/a/b/memory.max", "max\n"},
                       {"/g/a/b/memory.current", "10\n"},
                       {"/g/a/memory.max", "1000\n"},
@@ -170,6 +176,27 @@ TEST(memory_groups, the_group_with_the_least_memory_left_counts) {
     EXPECT_EQ(left_in(group_version::v1, "/m/a", "/m", v1), 0u) << "beyond the limit";
 }
 
+TEST(control_groups, the_smallest_quota_of_processor_time_counts) {
+    const auto processors_in = [](group_version version, const char *directory, const files &all) {
+        return limit_of(processors_of, version, directory, "/g", all);
+    };
+    const files v2 = {{"/g/a/b/cpu.max", "max 100000\n"},
+                      {"/g/a/cpu.max", "250000 100000\n"},
+                      {"/g/cpu.max", "1600000 200000\n"},
+                      {"/g/c/cpu.max", "5000 100000\n"},
+                      {"/g/odd/cpu.max", "7\n"}};
+    EXPECT_EQ(processors_in(group_version::v2, "/g/a/b", v2), 3u) << "two and a half, rounded up";
+    EXPECT_EQ(processors_in(group_version::v2, "/g/c", v2), 1u);
+    EXPECT_EQ(processors_in(group_version::v2, "/g", v2), 8u);
+    EXPECT_EQ(processors_in(group_version::v2, "/g/odd", v2), 8u) << "without a period";
+    const files v1 = {{"/g/a/cpu.cfs_quota_us", "-1\n"},
+                      {"/g/a/cpu.cfs_period_us", "100000\n"},
+                      {"/g/cpu.cfs_quota_us", "200000\n"},
+                      {"/g/cpu.cfs_period_us", "100000\n"}};
+    EXPECT_EQ(processors_in(group_version::v1, "/g/a", v1), 2u);
+    EXPECT_EQ(processors_in(group_version::v1, "/g/a", {}), UINT64_MAX);
+}
+
 #if defined(__linux__)
 
 bool write_text(const std::string &path, const std::string &text) {
@@ -190,15 +217,16 @@ std::string text_of(const char *path) {
     return text;
 }
 
-TEST(memory_groups, memory_beyond_the_limit_of_the_group_is_refused) {
+TEST(control_groups, memory_beyond_the_limit_of_the_group_is_refused) {
     constexpr std::uint64_t limit = 64 << 20;
     const std::string groups = text_of("/proc/self/cgroup"), mounts = text_of("/proc/self/mountinfo");
     std::string made;
     for (const auto &[version, file] :
          {std::pair{group_version::v1, "/memory.limit_in_bytes"}, std::pair{group_version::v2, "/memory.max"}}) {
         group_name own;
-        memory_group found;
-        if (!find_own_group(version, lines(groups), own) || !find_directory(version, own, lines(mounts), found))
+        control_group found;
+        if (!find_own_group(version, "memory", lines(groups), own) ||
+            !find_directory(version, "memory", own, lines(mounts), found))
             continue;
         made = std::string(found.directory.text) + "/ferry-test-" + std::to_string(getpid());
         if (mkdir(made.c_str(), 0755) != 0) continue;
