@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <future>
 #include <iterator>
 #include <thread>
@@ -211,6 +212,53 @@ TEST_F(softdriver_test, the_host_cannot_access_device_memory) {
 
 TEST_F(softdriver_test, unmapped_addresses_cannot_be_registered) {
     EXPECT_RESULT(CUDA_ERROR_INVALID_VALUE, cu.cuMemHostRegister(reinterpret_cast<void *>(0x10000), 1 << 30, 0));
+}
+
+// The driver's own allocations follow the rule that tests/driver_conformance_test.cpp checks for registrations.
+TEST_F(softdriver_test, the_rows_of_a_copy_may_not_span_two_allocations_of_pinned_memory) {
+    constexpr std::size_t size = 8192, width = 64;
+    void *blocks[2] = {};
+    for (void *&block : blocks)
+        ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemHostAlloc(&block, size, 0));
+    std::sort(std::begin(blocks), std::end(blocks), std::less<>());
+    const auto first = static_cast<std::byte *>(blocks[0]), second = static_cast<std::byte *>(blocks[1]);
+    CUdeviceptr memory = 0;
+    ASSERT_RESULT(CUDA_SUCCESS, cu.cuMemAlloc(&memory, 4 * width));
+    const CUstream stream = new_stream();
+    struct scene {
+        std::byte *begin;
+        std::ptrdiff_t pitch;
+        std::size_t rows;
+        CUresult expected;
+    };
+    const std::ptrdiff_t distance = second - first;
+    for (const scene &one : {scene{first, distance, 2, CUDA_ERROR_INVALID_VALUE},
+                             {first + size - width, distance, 2, CUDA_ERROR_INVALID_VALUE},
+                             {first, size - width, 3, CUDA_ERROR_INVALID_VALUE},
+                             {first, size - width + 1, 2, CUDA_ERROR_INVALID_VALUE},
+                             {first, size - width, 2, CUDA_SUCCESS},
+                             {second, size - width, 2, CUDA_SUCCESS}})
+        for (const bool are_slices : {false, true})
+            for (const bool to_device : {false, true}) {
+                SCOPED_TRACE(testing::Message() << "pitch " << one.pitch << ", " << one.rows << " rows");
+                CUDA_MEMCPY3D copy = {};
+                copy.srcMemoryType = to_device ? CU_MEMORYTYPE_HOST : CU_MEMORYTYPE_DEVICE;
+                copy.dstMemoryType = to_device ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST;
+                copy.srcHost = copy.dstHost = one.begin;
+                copy.srcDevice = copy.dstDevice = memory;
+                (to_device ? copy.srcPitch : copy.dstPitch) = static_cast<std::size_t>(one.pitch);
+                (to_device ? copy.dstPitch : copy.srcPitch) = width;
+                copy.srcHeight = copy.dstHeight = are_slices;
+                copy.WidthInBytes = width;
+                copy.Height = are_slices ? 1 : one.rows;
+                copy.Depth = are_slices ? one.rows : 1;
+                EXPECT_RESULT(one.expected, cu.cuMemcpy3DAsync(&copy, stream));
+                EXPECT_RESULT(one.expected, cu.cuMemcpy3D(&copy));
+            }
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuStreamDestroy(stream));
+    EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFree(memory));
+    for (void *const block : blocks)
+        EXPECT_RESULT(CUDA_SUCCESS, cu.cuMemFreeHost(block));
 }
 
 TEST_F(softdriver_test, stale_and_foreign_handles_are_recognised) {
