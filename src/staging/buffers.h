@@ -36,7 +36,8 @@ struct staged_memory {
 struct staged_slot {
     std::byte *host = nullptr;
     std::uint64_t device_address = 0;
-    std::uint32_t lot = 0;
+    std::uint32_t lot = 0;   // one allocation for each lot
+    bool is_free = false;    // guarded by the scheduler's mutex, like `free`
     staged_chunk chunk = {}; // the chunk that the slot contains, or will contain
     staged_slot *previous = nullptr, *next = nullptr;
 };
@@ -80,11 +81,17 @@ struct staging_buffers {
     void update_share() noexcept { share = copies ? count / copies : count.load(); }
 
     staged_slot *take() noexcept {
-        staged_slot *const taken = free.pop();
-        free_count -= taken != nullptr;
+        staged_slot *const taken = free.first();
+        if (taken) take(*taken);
         return taken;
     }
+    void take(staged_slot &taken) noexcept {
+        free.remove(taken);
+        taken.is_free = false;
+        --free_count;
+    }
     void give(staged_slot &returned) noexcept {
+        returned.is_free = true;
         free.push_front(returned); // the slot used last is still in a cache
         ++free_count;
     }

@@ -28,17 +28,21 @@ std::uint32_t staging_scheduler::reserve_slots(staging_launch &launch, std::uint
     const lock held = acquire();
     if (launches_.has(launch_state::lost)) collect_lost_slots();
     staging_buffers &buffers = *launch.work.buffers;
-    std::uint32_t given = 0;
-    // Half of the slots stay free for an earlier launch, and half of the rest for the next copy-engine launch.
+    // Half of the slots stay free for an earlier launch, and a quarter of the rest for the next copy-engine launch.
     const std::uint32_t most = buffers.count / 2;
-    blocks = std::min(blocks, std::max((most - buffers.reserved) / 2, 1U));
-    for (; given < blocks && buffers.reserved < most && buffers.free_count != 0; ++given) {
-        staging_channel &channel = launch.record.channels[given];
-        channel.idle[channel.idle_count++] = buffers.take();
-        ++launch.shared.held;
-        ++buffers.reserved;
+    if (buffers.reserved >= most) return 0;
+    blocks = std::min({blocks, std::max((most - buffers.reserved) * 3 / 4, 1U), buffers.free_count.load()});
+    launch.shared.held += blocks;
+    buffers.reserved += blocks;
+    // Neighbours in the order of their addresses, which one driver copy can access. The last lots have the most slots.
+    staged_slot *slot = buffers.slots + buffers.room;
+    for (std::uint32_t left = blocks; left != 0;) {
+        if (!(--slot)->is_free) continue;
+        staging_channel &channel = launch.record.channels[--left];
+        channel.idle[channel.idle_count++] = slot;
+        buffers.take(*slot);
     }
-    return given;
+    return blocks;
 }
 
 bool staging_scheduler::take_slots(staging_buffers &buffers, std::uint32_t lot) noexcept {
@@ -53,9 +57,8 @@ bool staging_scheduler::take_slots(staging_buffers &buffers, std::uint32_t lot) 
     for (staged_slot *next = buffers.free.first(); next;) {
         staged_slot &slot = *next;
         next = slot.next;
-        if (is_wanted(slot)) buffers.free.remove(slot);
+        if (is_wanted(slot)) buffers.take(slot);
     }
-    buffers.free_count -= found;
     buffers.count -= found;
     buffers.update_share();
     return true;
