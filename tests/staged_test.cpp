@@ -1352,6 +1352,162 @@ TEST_F(staged, closing_does_not_wait_for_a_context_that_has_died) {
     leave_dead(doomed);
 }
 
+// ---- Without a kernel -----------------------------------------------------------------------------------------
+
+// A driver that counts copies, and whose pinned memory has a higher address with each allocation.
+class ascending_driver {
+public:
+    explicit ascending_driver(std::size_t most_bytes) {
+        copies = 0;
+        for (void *&block : blocks_)
+            EXPECT_OK(raw().cuMemHostAlloc(&block, most_bytes, CU_MEMHOSTALLOC_PORTABLE | CU_MEMHOSTALLOC_DEVICEMAP));
+        std::sort(std::begin(blocks_), std::end(blocks_), std::less<>());
+        used_ = 0;
+        table.cuMemHostAlloc = [](void **address, std::size_t, unsigned) {
+            if (used_ == std::size(blocks_)) return CUDA_ERROR_OUT_OF_MEMORY;
+            *address = blocks_[used_++];
+            return CUDA_SUCCESS;
+        };
+        table.cuMemcpy3DAsync = [](const CUDA_MEMCPY3D *copy, CUstream stream) -> CUresult {
+            ++copies;
+            return raw().cuMemcpy3DAsync(copy, stream);
+        };
+    }
+    ~ascending_driver() {
+        for (; used_ != std::size(blocks_); ++used_)
+            EXPECT_OK(raw().cuMemFreeHost(blocks_[used_]));
+    }
+    ascending_driver(const ascending_driver &) = delete;
+    ascending_driver &operator=(const ascending_driver &) = delete;
+
+    driver_table table = raw();
+    static inline std::atomic<std::uint64_t> copies;
+
+private:
+    static inline void *blocks_[3] = {}; // the records and two lots
+    static inline std::size_t used_ = 0;
+};
+
+staged_box by_copies(copied &one) {
+    staged_box box = one.box();
+    box.by_copies = true;
+    return box;
+}
+
+std::int32_t enqueue_by_copies(staging_engine &engine, copied &one, CUcontext context, CUstream stream) {
+    const auto &[first, row_pitch, slice_pitch] = one.box().device;
+    const shape_end end = {
+        memory_kind::device, -1, nullptr, 0, 0, 0, {first, 0}, row_pitch, row_pitch ? slice_pitch / row_pitch : 0};
+    return engine.enqueue({.box = by_copies(one), .context = context, .device_end = &end}, stream, nullptr).status;
+}
+
+struct joined_scene {
+    copy_scene scene;
+    bool is_joined; // most of its chunks share a copy with other chunks
+};
+
+TEST_F(staged, neighbouring_chunks_share_a_copy_unless_they_are_in_two_allocations) {
+    if (!raw().cuStreamBatchMemOp) GTEST_SKIP() << "the driver has no stream memory operations";
+    device_facts without_registration = facts[0];
+    without_registration.info.host_register = 0;
+    staged_options options = small();
+    options.slots = 32;
+    const joined_scene scenes[] = {
+        {linear(1'600'000, 5, 3), true},
+        {{{5, 200'000, 0}, {1, 170'000, 0}, 160'000, 8, 1}, true},                 // ten chunks each row
+        {{{7, 20'000, 0}, {0, 16'400, 0}, 16'384, 60, 1}, true},                   // one chunk each row
+        {{{0, 1000, 0}, {0, 2048, 0}, 1000, 1000, 1}, true},                       // gaps only at the host
+        {{{3, 100, 100 * 50}, {0, 128, 128 * 60}, 100, 50, 200}, true},            // the same with slices
+        {{{3, 20'000, 20'000 * 4}, {0, 20'000, 20'000 * 3}, 16'300, 3, 20}, true}, // gaps between slices
+        {{{0, 1001, 0}, {0, 1000, 0}, 1000, 1000, 1}, false},
+        {{{9, 100, 100 * 60}, {0, 100, 100 * 50}, 100, 50, 200}, false},
+    };
+    for (const std::uint32_t first_slots : {4, 25, 26, 27, 28, 31, 32}) {
+        options.first_slots = first_slots;
+        ascending_driver driver(options.slots * (options.slot_size + slot_margin) + (std::size_t{4} << 20));
+        ferry::pinned_memory its_pinned(driver.table, memory);
+        its_pinned.set_up(&without_registration, 1, 0);
+        staging_engine its(driver.table, contexts, kernels, its_pinned, facts, memory);
+        its.set_up(options);
+        ASSERT_OK(its.prepare(0).status);
+        its.finish_preparing(0, context);
+        const test_stream stream;
+        for (const joined_scene &one : scenes)
+            for (const bool to_device : both_ways) {
+                SCOPED_TRACE(testing::Message()
+                             << first_slots << " slots at first, " << one.scene.width << "x" << one.scene.height << "x"
+                             << one.scene.depth << (to_device ? " to the device" : " to the host"));
+                copied copy(one.scene, to_device, one.scene.width);
+                driver.copies = 0;
+                ASSERT_OK(enqueue_by_copies(its, copy, context, stream));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+                copy.expect_whole();
+                const std::uint64_t chunks = staging(by_copies(copy), options.slot_size).chunk_count();
+                EXPECT_GE(chunks, 40u);
+                EXPECT_EQ(driver.copies < chunks * 3 / 4, one.is_joined) << driver.copies << " of " << chunks;
+            }
+        its.close();
+    }
+}
+
+// A driver call may wait for a lock whose holder waits for the stream, such as a free in another thread.
+TEST_F(staged, copies_without_a_kernel_arrive_if_each_driver_call_waits_for_the_stream) {
+    if (!raw().cuStreamBatchMemOp) GTEST_SKIP() << "the driver has no stream memory operations";
+    static driver_table cu; // used until the fixture closes the engine
+    cu = raw();
+    cu.cuStreamBatchMemOp = [](CUstream stream, unsigned count, CUstreamBatchMemOpParams *all, unsigned flags) {
+        EXPECT_OK(raw().cuStreamBatchMemOp(stream, count, all, flags));
+        return static_cast<CUresult>(raw().cuStreamSynchronize(stream));
+    };
+    cu.cuMemcpy3DAsync = [](const CUDA_MEMCPY3D *copy, CUstream stream) {
+        EXPECT_OK(raw().cuMemcpy3DAsync(copy, stream));
+        return static_cast<CUresult>(raw().cuStreamSynchronize(stream));
+    };
+    staged_options options = small();
+    options.slots = 32;
+    open(options, cu);
+    ASSERT_OK(engine->prepare(0).status);
+    engine->finish_preparing(0, context);
+    const test_stream stream;
+    for (const bool to_device : both_ways)
+        for (const std::uint64_t chunks : {1, 2, 3, 12, 50}) {
+            copied one(linear(chunks * options.slot_size), to_device, chunks);
+            ASSERT_OK(enqueue_by_copies(*engine, one, context, stream));
+            ASSERT_OK(raw().cuStreamSynchronize(stream));
+            one.expect_whole();
+        }
+}
+
+// The first copy has the last slots, and the second copy the slots before them. The third copy then has slots on both
+// sides of the second copy's slots.
+TEST_F(staged, copies_without_a_kernel_arrive_through_slots_with_other_slots_between_them) {
+    if (!raw().cuStreamBatchMemOp) GTEST_SKIP() << "the driver has no stream memory operations";
+    if (streams_share_a_queue()) GTEST_SKIP() << "nothing passes a stream that waits";
+    staged_options options = small();
+    options.slots = 32;
+    for (std::uint64_t chunks_between = 1; chunks_between <= 4; ++chunks_between)
+        for (const bool to_device : both_ways) {
+            open(options);
+            ASSERT_OK(engine->prepare(0).status);
+            engine->finish_preparing(0, context);
+            const test_stream streams[3];
+            copied first(linear(3 * options.slot_size), true, 1),
+                second(linear(chunks_between * options.slot_size), true, 2),
+                third(linear(100 * options.slot_size), to_device, 3);
+            gate of_first(streams[0]), of_second(streams[1]);
+            ASSERT_OK(enqueue_by_copies(*engine, first, context, streams[0]));
+            ASSERT_OK(enqueue_by_copies(*engine, second, context, streams[1]));
+            of_first.open();
+            ASSERT_OK(raw().cuStreamSynchronize(streams[0]));
+            ASSERT_OK(enqueue_by_copies(*engine, third, context, streams[2]));
+            ASSERT_OK(raw().cuStreamSynchronize(streams[2]));
+            of_second.open();
+            ASSERT_OK(raw().cuStreamSynchronize(streams[1]));
+            for (const copied *const one : {&first, &second, &third})
+                one->expect_whole();
+        }
+}
+
 // ---- Failures -------------------------------------------------------------------------------------------------
 
 TEST_F(staged, any_failing_driver_call_is_reported_and_the_next_copy_works) {

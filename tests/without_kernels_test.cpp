@@ -7,12 +7,14 @@
 #include <deque>
 #include <optional>
 #include <thread>
+#include <utility>
 
 #include "ferry/ferry_file.h"
 #include "kernels/parameters.h"
 #include "support/counted_test.h"
 #include "support/gate.h"
 #include "support/how.h"
+#include "support/opened_file.h"
 #include "support/raw_objects.h"
 #include "support/stuck_pages.h"
 #include "support/temporary_file.h"
@@ -76,6 +78,61 @@ TEST_F(without_kernels, calls_return_while_their_stream_is_blocked_and_copies_ru
     ASSERT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_TRUE(to == from);
     EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+}
+
+TEST_F(without_kernels, few_driver_copies_move_many_chunks_even_after_kernels_used_the_slots) {
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    constexpr std::size_t size = (32 << 20) + 5, chunks = 65;
+    const device_memory device(size);
+    for (int round = 0; round < 3; ++round) {
+        const bytes from = random_bytes(size, static_cast<std::uint64_t>(round));
+        bytes to(size);
+        driver.reset_counts();
+        ASSERT_OK(copy_async(device, at(from), size, by_copies, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream)); // else the slots may be taken
+        EXPECT_LE(driver.calls("cuMemcpy3DAsync"), chunks * 2 / 5) << round;
+        driver.reset_counts();
+        ASSERT_OK(copy_async(at(to), device, size, by_copies, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        EXPECT_LE(driver.calls("cuMemcpy3DAsync"), chunks * 2 / 5) << round;
+        EXPECT_TRUE(to == from) << round;
+        ASSERT_OK(copy_async(at(to), device, size, by_staging, stream));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+    }
+}
+
+// The second copy of a batch has other slots than the first, or waits for them.
+TEST_F(without_kernels, batches_of_boxes_and_lines_arrive) {
+    ferry_options options = driver.options();
+    options.staging_bytes = 1 << 20; // slots of 128 KiB
+    counted = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    constexpr std::size_t width = 200'000, pitch = 300'000, rows = 12, line_size = 3'000'000;
+    const bytes from = random_bytes(rows * pitch + line_size, 3);
+    const device_memory device(from.size());
+    const std::uint64_t base = device;
+    const auto box = [&](std::uint64_t to, std::uint64_t in) {
+        ferry_copy_desc copy = line(to, in, width);
+        copy.height = rows;
+        copy.source.row_pitch = copy.destination.row_pitch = pitch;
+        return copy;
+    };
+    const std::uint64_t behind = rows * pitch;
+    bytes to(from.size());
+    const ferry_copy_desc up[] = {box(base, at(from)), line(base + behind, at(from) + behind, line_size)};
+    const ferry_copy_desc down[] = {line(at(to) + behind, base + behind, line_size), box(at(to), base)};
+    for (int round = 0; round < 4; ++round) {
+        ASSERT_OK(raw().cuMemsetD8(device, 0, from.size()));
+        ASSERT_OK(raw().cuCtxSynchronize());
+        std::fill(to.begin(), to.end(), std::byte{1});
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), up, 2, no_kernels, stream, nullptr, nullptr));
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), down, 2, no_kernels, stream, nullptr, nullptr));
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        bytes expected = from;
+        for (std::size_t row = 0; row < rows; ++row)
+            std::fill_n(&expected[row * pitch + width], pitch - width, std::byte{1});
+        EXPECT_TRUE(to == expected) << round;
+    }
 }
 
 TEST_F(without_kernels, kernels_and_copies_use_the_same_records_in_turn) {
@@ -288,6 +345,48 @@ TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
     EXPECT_EQ(ferry_copy_async(instance.get(), &copy, by_copies, stream, nullptr, nullptr), FERRY_ERROR_ROUTE);
 }
 
+#if defined(__linux__)
+TEST_F(without_kernels, few_driver_copies_move_a_file_and_boxes_of_a_file) {
+    constexpr std::size_t pitch = 5000, width = 4000, rows = 4000, size = rows * pitch, chunks = 31;
+    const bytes from = random_bytes(size, 11);
+    const temporary_file file(from), other{bytes(size)};
+    const opened_file in = open_file_as(counted.get(), file.path());
+    const opened_file out = open_file_as(counted.get(), other.path(), {FERRY_FILE_READ | FERRY_FILE_WRITE});
+    const device_memory device(size);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    for (const bool is_box : {false, true})
+        for (const bool waits : {false, true}) {
+            SCOPED_TRACE(testing::Message() << (is_box ? "a box" : "all bytes") << (waits ? ", waits" : ""));
+            other.write(bytes(size));
+            const std::uint64_t row_pitch = is_box ? pitch : 0;
+            const std::uint64_t copied_width = is_box ? width : size, copied_rows = is_box ? rows : 1;
+            ferry_copy_desc read, write;
+            const ferry_place on_device = place_on_device(device), from_file = place_in(in, 0, row_pitch),
+                              to_file = place_in(out, 0, row_pitch);
+            ferry_copy_desc_set(&read, &on_device, &from_file, copied_width, copied_rows, 1);
+            ferry_copy_desc_set(&write, &to_file, &on_device, copied_width, copied_rows, 1);
+            for (const ferry_copy_desc &copy : {read, write}) {
+                driver.reset_counts();
+                if (waits) {
+                    ASSERT_OK(ferry_copy(counted.get(), &copy, no_kernels, nullptr));
+                } else {
+                    ferry_ticket *ticket = nullptr;
+                    ASSERT_OK(ferry_copy_async(counted.get(), &copy, no_kernels, stream, &ticket, nullptr));
+                    EXPECT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+                    EXPECT_OK(ferry_ticket_release(ticket, nullptr));
+                    ASSERT_OK(raw().cuStreamSynchronize(stream));
+                }
+                EXPECT_GT(driver.calls("cuMemcpy3DAsync"), 0);
+                EXPECT_LT(driver.calls("cuMemcpy3DAsync"), chunks * 2 / 3);
+            }
+            bytes expected = from;
+            for (std::size_t row = 0; is_box && row < rows; ++row)
+                std::fill_n(&expected[row * pitch + width], pitch - width, std::byte{0});
+            EXPECT_TRUE(other.read() == expected);
+        }
+}
+#endif
+
 // The driver reads a short row of pinned memory inside the call if the stream is idle. Here the stream waits.
 TEST_F(without_kernels, a_short_last_chunk_is_not_read_before_it_is_filled) {
     ferry_options options = driver.options();
@@ -310,17 +409,28 @@ TEST_F(without_kernels, a_short_last_chunk_is_not_read_before_it_is_filled) {
 TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_waiting) {
     const bytes from = random_bytes(1'500'000, 1);
     const device_memory device(from.size());
-    for (const char *const entry : {"cuStreamBatchMemOp", "cuMemcpy3DAsync"})
+    const auto copy_rows = [&](std::uint64_t to, std::uint64_t in, bool have_gaps) {
+        ferry_copy_desc copy = line(to, in, from.size());
+        if (have_gaps) { // so that each chunk of a group is a copy
+            copy.width = 999;
+            copy.height = from.size() / 1000;
+            copy.source.row_pitch = copy.destination.row_pitch = 1000;
+        }
+        return ferry_copy_async(counted.get(), &copy, by_copies, stream, nullptr, nullptr);
+    };
+    for (const auto &[entry, have_gaps] :
+         {std::pair("cuStreamBatchMemOp", false), {"cuMemcpy3DAsync", false}, {"cuMemcpy3DAsync", true}})
         for (const bool to_device : {true, false})
             for (int nth = 1; nth <= 14; ++nth) {
-                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << (to_device ? ", to the device" : ""));
+                SCOPED_TRACE(testing::Message() << entry << ", call " << nth << (to_device ? ", to the device" : "")
+                                                << (have_gaps ? ", with gaps" : ""));
                 counted = open_or_fail(driver.options());
                 ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
                 bytes to = from;
                 driver.reset_counts();
                 driver.fail(entry, CUDA_ERROR_UNKNOWN, nth);
-                const std::int32_t status = to_device ? copy_async(device, at(from), from.size(), by_copies, stream)
-                                                      : copy_async(at(to), device, to.size(), by_copies, stream);
+                const std::int32_t status =
+                    to_device ? copy_rows(device, at(from), have_gaps) : copy_rows(at(to), device, have_gaps);
                 EXPECT_EQ(status, driver.injected() != 0 ? -1000 - CUDA_ERROR_UNKNOWN : FERRY_SUCCESS);
                 driver.heal();
                 ASSERT_OK(raw().cuStreamSynchronize(stream));
