@@ -98,7 +98,8 @@ bool find_directory(group_version version, std::string_view controller, const gr
     std::string_view root_name, mount_name, rest;
     group_name decoded;
     for (std::string_view line; lines(line);) {
-        if (!shows_groups(line, version, controller, root_name, mount_name) || !decode_name(root_name, decoded)) continue;
+        if (!shows_groups(line, version, controller, root_name, mount_name) || !decode_name(root_name, decoded))
+            continue;
         const bool is_below = path_below(decoded.text, own.text, rest);
         const std::size_t rank = is_below ? std::strlen(decoded.text) : without_the_group;
         if (rank >= best || !decode_name(mount_name, decoded)) continue;
