@@ -53,6 +53,19 @@ def test_everything_that_holds_bytes_is_copied_both_ways(gpu, holder):
     assert bytes(got) == bytes(range(100, 124))
 
 
+def test_views_are_transposed_as_numpy_does(gpu):
+    host = np.arange(24, dtype="int16").reshape(2, 3, 4)
+    device = gpu.empty((2, 3, 4), "int16")
+    gpu.copy(host, device)
+    got = np.zeros((4, 2, 3), "int16")
+    gpu.copy(device.view.transpose(2, 0, 1), got)
+    assert np.array_equal(got, host.transpose(2, 0, 1))
+    assert device.view.transpose().shape == (4, 3, 2) and gpu.empty(()).view.transpose().shape == ()
+    for axes in [(0, 1), (0, 1, 1), (0, 1, 3), (0, 1, -4), ((0, 1, 2, 2),)]:
+        with pytest.raises(ferry.ArgumentError, match="must name each of the 3 axes once"):
+            device.view.transpose(*axes)
+
+
 def test_bytes_take_the_shape_of_the_other_side(gpu):
     picture = np.arange(30, dtype="float32").reshape(5, 6)
     raw = bytearray(4 * 12)

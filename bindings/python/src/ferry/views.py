@@ -28,6 +28,35 @@ def tight_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def parts_of(index: Any, axes: int) -> list[Any]:
+    """The slice or integer of each axis."""
+    parts = list(index) if isinstance(index, tuple) else [index]
+    at = next((at for at, one in enumerate(parts) if one is Ellipsis), None)
+    if at is not None:
+        parts[at:at + 1] = [slice(None)] * (axes - len(parts) + 1)
+    if len(parts) > axes:
+        raise IndexError(f"{len(parts)} indices for {axes} axes")
+    return parts + [slice(None)] * (axes - len(parts))
+
+
+def position(index: Any, axis: int, length: int) -> int:
+    """The position that an integer selects on an axis. Negative integers count from the end."""
+    number = operator.index(index)
+    if not -length <= number < length:
+        raise IndexError(f"index {number} of axis {axis}, which has {length}")
+    return number % length
+
+
+def order_of(given: tuple[Any, ...], axes: int) -> list[int]:
+    """The order of the axes that the arguments of transpose() state."""
+    if len(given) == 1 and not hasattr(given[0], "__index__"):
+        given = tuple(given[0])
+    order = [operator.index(one) for one in given] or list(reversed(range(axes)))
+    if sorted(one % axes if -axes <= one < axes else -1 for one in order) != list(range(axes)):
+        raise ArgumentError(f"axes: {given}, must name each of the {axes} axes once", field="axes")
+    return order
+
+
 class View(Owner):
     """The address, shape and element type of an array that another object owns. `strides` are bytes. `dtype` None: bytes
     of any meaning. A view keeps the array alive. Copies of the same views cost least."""
@@ -73,15 +102,8 @@ class View(Owner):
 
     def __getitem__(self, index: Any) -> View:
         """A part, by integers, slices and an ellipsis."""
-        indices = list(index) if isinstance(index, tuple) else [index]
-        at = next((at for at, one in enumerate(indices) if one is Ellipsis), None)
-        if at is not None:
-            indices[at:at + 1] = [slice(None)] * (len(self.shape) - len(indices) + 1)
-        if len(indices) > len(self.shape):
-            raise IndexError(f"{len(indices)} indices for {len(self.shape)} axes")
         address, shape, strides = self.address, [], []
-        for axis, (length, stride) in enumerate(zip(self.shape, self.strides)):
-            one = indices[axis] if axis < len(indices) else slice(None)
+        for axis, (one, length, stride) in enumerate(zip(parts_of(index, len(self.shape)), self.shape, self.strides)):
             if isinstance(one, slice):
                 start, stop, step = one.indices(length)
                 count = len(range(start, stop, step))
@@ -89,11 +111,16 @@ class View(Owner):
                 shape.append(count)
                 strides.append(stride * step)
             else:
-                number = operator.index(one)
-                if not -length <= number < length:
-                    raise IndexError(f"index {number} of axis {axis}, which has {length}")
-                address += number % length * stride
+                address += position(one, axis, length) * stride
         return View(address, tuple(shape), tuple(strides), self.dtype, self.itemsize, self.device, self.owner,
+                    self.readonly)
+
+    def transpose(self, *axes: Any) -> View:
+        """The same elements with the axes in another order, as NumPy's transpose(). Without arguments, the order is
+        reversed."""
+        order = order_of(axes, len(self.shape))
+        return View(self.address, tuple([self.shape[axis] for axis in order]),
+                    tuple([self.strides[axis] for axis in order]), self.dtype, self.itemsize, self.device, self.owner,
                     self.readonly)
 
     def __repr__(self) -> str:
