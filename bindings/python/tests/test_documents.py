@@ -1,4 +1,5 @@
-"""The Python of docs/languages.md runs unchanged. The Python of both README.md runs in the test of the wheel."""
+"""The Python of docs/languages.md and docs/layouts.md runs unchanged. The Python of both README.md runs in the test of
+the wheel."""
 import re
 import types
 from pathlib import Path
@@ -7,11 +8,15 @@ import numpy as np
 
 import ferry
 
-PAGE = Path(__file__).resolve().parents[3] / "docs/languages.md"
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def example_of(page):
+    example, = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.M | re.S)
+    return example
 
 
 def test_the_example_of_the_languages_page_runs(gpu, monkeypatch):
-    example, = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.M | re.S)
     image = np.arange(320, dtype="float32").reshape(20, 16)
     array = np.arange(80, dtype="float32").reshape(10, 8)
     tensors = [gpu.empty((10, 8), "float32") for _ in range(4)]
@@ -20,9 +25,27 @@ def test_the_example_of_the_languages_page_runs(gpu, monkeypatch):
     monkeypatch.setattr(ferry, "open", lambda: gpu)
     names = {"array": array, "image": image, "tensor": tensors[0], "arrays": [array + k for k in range(3)],
              "tensors": tensors[1:], "torch": torch}
-    exec(example, names)
+    exec(example_of("docs/languages.md"), names)
     names["ticket"].wait()
     got = np.zeros((10, 8), "float32")
     for tensor, expected in zip(tensors, [image[10:20, ::2], *names["arrays"]]):
         gpu.copy(tensor, got)
         assert np.array_equal(got, expected)
+
+
+def test_the_example_of_the_layouts_page_runs(gpu, monkeypatch):
+    monkeypatch.setattr(ferry, "open", lambda software: gpu)
+    setup, stored, restored = re.split(r"\n\n(?=chosen|ids)", example_of("docs/layouts.md"))
+    names, noise = {}, np.random.default_rng(1)
+    exec(setup, names)
+    before, after = noise.random(names["pool"].shape).astype("float16"), np.zeros(names["pool"].shape, "float16")
+    gpu.copy(before, names["pool"])
+    exec(stored, names)
+    store = np.asarray(names["store"])
+    assert np.array_equal(store, before[:, [7, 40, 3]].transpose(1, 0, 3, 2, 4))
+    store[:] = noise.random(store.shape)
+    exec(restored, names)
+    gpu.copy(names["pool"], after)
+    expected = before.copy()
+    expected[:, [9, 5]] = store[[0, 2]].transpose(1, 0, 3, 2, 4)
+    assert np.array_equal(after, expected)

@@ -7,6 +7,7 @@
     with gpu.batch() as batch:
         for one, other in zip(arrays, tensors):
             batch.copy(one, other)
+    gpu.copy(ferry.blocks(pool, [7, 3]), tensor)        # blocks of a paged cache; transpose() permutes the axes
     print(gpu.explain(array, tensor))
 """
 from __future__ import annotations
@@ -14,6 +15,7 @@ from __future__ import annotations
 from typing import Any
 
 from . import native
+from .blocks import Blocks, blocks
 from .errors import ArgumentError, ClosedError, Error
 from .files import File
 from .instance import Batch, Device, Explanation, Instance, Prepared
@@ -26,10 +28,10 @@ from .views import HOST, UNKNOWN, View, memory, register, view
 
 __version__ = native.VERSION
 
-__all__ = ["ArgumentError", "Batch", "ClosedError", "CopyFlags", "CopyOptions", "Device", "DeviceArray", "Error",
-           "Event", "Explanation", "File", "HOST", "Instance", "LEGACY", "PER_THREAD", "PinnedArray", "Prepared", "Priority",
-           "Route", "SourceOrder", "Status", "Stream", "Ticket", "UNKNOWN", "View", "memory", "native", "open",
-           "register", "view"]
+__all__ = ["ArgumentError", "Batch", "Blocks", "ClosedError", "CopyFlags", "CopyOptions", "Device", "DeviceArray",
+           "Error", "Event", "Explanation", "File", "HOST", "Instance", "LEGACY", "PER_THREAD", "PinnedArray",
+           "Prepared", "Priority", "Route", "SourceOrder", "Status", "Stream", "Ticket", "UNKNOWN", "View", "blocks",
+           "memory", "native", "open", "register", "view"]
 
 
 def open(*, software: bool = False, **options: Any) -> Instance:

@@ -64,6 +64,18 @@ def may_have_enqueued(status: int, is_batch: bool) -> bool:
             (is_batch and status == native.FERRY_ERROR_LIMIT))
 
 
+def _hint(status: int, info: native.ferry_error_info) -> str:
+    """How to change a call of ferry.blocks(), which has other names than the fields of the C interface."""
+    if info.field != native.FERRY_FIELD_INDEX_MEMORY:
+        return ""
+    if status == native.FERRY_ERROR_UNSUPPORTED:
+        return (": indices on a device require a kernel that can access both ends of the copy, such as device and pinned "
+                "memory. Use ferry's pinned() instead of pageable memory, or pass the indices as a list")
+    if status == native.FERRY_ERROR_CAPTURE:
+        return ": a captured stream requires indices on the device, because a graph reads them at each launch"
+    return ""
+
+
 def failed(library: CDLL, status: int, info: native.ferry_error_info | None = None) -> Error:
     """The exception for a status, with the contents of `info`."""
     if info is None or info.status != status:
@@ -72,9 +84,10 @@ def failed(library: CDLL, status: int, info: native.ferry_error_info | None = No
     line = create_string_buffer(library.ferry_error_format(byref(info), None, 0) + 1)
     library.ferry_error_format(byref(info), line, len(line))
     function = info.driver_function
-    return Error(line.value.decode(), status=_STATUSES.get(status, status), side=SIDES.get(info.side, "none"),
-                 field=FIELDS.get(info.field, "none"), item=ITEMS.get(info.item, "none"), index=info.index,
-                 value=info.value, limit=info.limit, numbers=NUMBERS.get(info.numbers, "none"),
+    return Error(line.value.decode() + _hint(status, info), status=_STATUSES.get(status, status),
+                 side=SIDES.get(info.side, "none"), field=FIELDS.get(info.field, "none"),
+                 item=ITEMS.get(info.item, "none"), index=info.index, value=info.value, limit=info.limit,
+                 numbers=NUMBERS.get(info.numbers, "none"),
                  driver_function=None if function is None else function.decode())
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from . import library as libraries
 from . import native
+from .blocks import end_of
 from .errors import ArgumentError, ClosedError, Error, Held, failed, let_go, may_have_enqueued, new_error_info
 from .files import File
 from .handles import Opened, Owner, Part, int32, part, uint32, whole
@@ -358,7 +359,7 @@ class Instance(Owner):
         with Held() as owners:
             for source, destination in pairs:
                 owners += (keyed(source), keyed(destination))
-                plans.append(self._plans.of(owners[-2], owners[-1]))
+                plans.append(self._plans.for_batch(owners[-2], owners[-1]))
             return Prepared(self, plans, owners, handle_of(stream), options)
 
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None,
@@ -406,7 +407,7 @@ class Instance(Owner):
                 options: CopyOptions | None = None) -> Explanation:
         """What copy(), or with a stream copy_async(), would do. A copy that needs several descriptors is explained by
         its first."""
-        with Held([view(source), view(destination)]) as held:
+        with Held([end_of(source), end_of(destination)]) as held:
             plan = Plan(held[0], held[1])
             if not plan.count:
                 raise ArgumentError("there is nothing to copy", side="source", field="shape")
@@ -646,7 +647,7 @@ class Batch(Owner):
         """Adds a copy. Copies have no order among themselves, and must not overlap."""
         one, other = keyed(source), keyed(destination)
         try:
-            plan = self._instance._plans.of(one, other)
+            plan = self._instance._plans.for_batch(one, other)
         except BaseException as why:
             one = other = None
             let_go(why)

@@ -6,8 +6,10 @@ from ctypes import addressof
 from typing import Any, Final
 
 from . import native
-from .shapes import Box, Cut, checked_cut
-from .views import HOST, UNKNOWN, View, key_functions, view
+from .blocks import Blocks, end_of, lists_of
+from .errors import ArgumentError
+from .shapes import Box, Cut, checked_cut, has_blocks
+from .views import HOST, UNKNOWN, View, key_functions
 
 _KEPT: Final = 1024
 
@@ -38,18 +40,34 @@ def _nest(cut: Cut, source: View, destination: View) -> native.ferry_nest:
         nest.source.axes[nest.axes].count = nest.destination.axes[nest.axes].count = axis.length
         nest.source.axes[nest.axes].stride = axis.source
         nest.destination.axes[nest.axes].stride = axis.destination
+        if axis.source_indices is not None:
+            axis.source_indices.describe(nest.source.axes[nest.axes])
+        if axis.destination_indices is not None:
+            axis.destination_indices.describe(nest.destination.axes[nest.axes])
         nest.axes += 1
+    nest.skipped = _counter(source, destination)
     return nest
+
+
+def _counter(*ends: View) -> int:
+    """The address of the counter of skipped indices, or 0."""
+    found = {end.skipped.address for end in ends if isinstance(end, Blocks) and end.skipped is not None}
+    if len(found) > 1:
+        raise ArgumentError("source and destination count skipped indices in different places: skipped must be the "
+                            "same for both, or stated for one", field="skipped")
+    return found.pop() if found else 0
 
 
 class Plan:
     """A copy of `size` bytes: one nest at `nest_address`, if that is not 0, or `count` descriptors at `address`. `device`:
     the number of one of theirs, if it is known."""
 
-    __slots__ = ("count", "size", "device", "nest", "nest_address", "_cut", "_ends", "_descriptors")
+    __slots__ = ("count", "size", "device", "is_of_blocks", "nest", "nest_address", "_cut", "_ends", "_descriptors",
+                 "_lists")
 
     def __init__(self, source: View, destination: View) -> None:
-        cut = self._cut = checked_cut(source, destination)
+        cut = checked_cut(source, destination)
+        self.is_of_blocks = has_blocks(source, destination)
         self._ends = (source.device, destination.device)
         self._descriptors: Any = None
         self.count = cut.repeats if cut else 0
@@ -58,6 +76,8 @@ class Plan:
         is_nest = cut is not None and cut.is_nest(may_be_pageable=min(self._ends) < 0)
         self.nest = _nest(cut, source, destination) if cut is not None and is_nest else None
         self.nest_address = addressof(self.nest) if self.nest is not None else 0
+        self._lists = [one.numbers for end in (source, destination) for one in lists_of(end) if one is not None]
+        self._cut = None if is_nest and self.is_of_blocks else cut  # which would keep indices on a device
         if not is_nest:
             self._describe()
 
@@ -87,11 +107,19 @@ class Plans:
         key = (key_functions[type(source)](source), key_functions[type(destination)](destination))
         plan = self._plans.get(key)
         if plan is None:
-            plan = Plan(view(source), view(destination))
+            plan = Plan(end_of(source), end_of(destination))
+            if None in key:  # a long list of indices: no later copy finds the plan
+                return plan
             if plan.nest_address or plan.count <= 64:  # others are large, and their making is not what takes time
                 if len(self._plans) >= _KEPT:
                     self._plans = {}
                 self._plans[key] = plan
+        return plan
+
+    def for_batch(self, source: Any, destination: Any) -> Plan:
+        plan = self.of(source, destination)
+        if plan.is_of_blocks:
+            raise ArgumentError("a batch takes no blocks: use copy(), copy_async() or enqueue()")
         return plan
 
 

@@ -1,12 +1,15 @@
-"""Splits a copy between two strided views into boxes. One descriptor describes one box."""
+"""Splits a copy between two strided views into boxes. One descriptor describes one box. Blocks have no boxes, but axes
+with indices."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Final, NamedTuple
 
 from . import dtypes, native
+from .blocks import Blocks, Indices, lists_of
 from .errors import ArgumentError
-from .overlap import overlap
+from .overlap import overlap, overlap_of_blocks
 from .views import View
 
 MAX_PITCH: Final = (1 << 31) - 1  # the driver's limit
@@ -30,8 +33,14 @@ class Box(NamedTuple):
 class _Axis(NamedTuple):
     number: int
     length: int
-    source: int  # bytes from one element to the next
+    source: int  # bytes from one element to the next, or from one index to the next
     destination: int
+    source_indices: Indices | None = None
+    destination_indices: Indices | None = None
+
+    @property
+    def has_indices(self) -> bool:
+        return self.source_indices is not None or self.destination_indices is not None
 
 
 class Cut(NamedTuple):
@@ -52,6 +61,8 @@ class Cut(NamedTuple):
 
     def is_nest(self, may_be_pageable: bool) -> bool:
         """Whether the library copies it in one call, without a descriptor for each box."""
+        if any(axis.has_indices for axis in self.others):
+            return True
         return self.repeats > FEW_BOXES and (self.repeats <= MAX_BOXES or not may_be_pageable) and \
             len(self.axes()) <= native.FERRY_NEST_AXES
 
@@ -74,7 +85,8 @@ def same_shape(source: View, destination: View) -> tuple[View, View]:
     if source.shape == destination.shape and source.itemsize == destination.itemsize:
         return source, destination
     for plain, other, side in ((source, destination, "source"), (destination, source, "destination")):
-        if plain.dtype is None and len(plain.shape) == 1 and plain.strides == (1,) or plain.nbytes == 0 == other.nbytes:
+        is_plain = plain.dtype is None and len(plain.shape) == 1 and plain.strides == (1,) and type(plain) is View
+        if is_plain or plain.nbytes == 0 == other.nbytes:
             if plain.nbytes != other.nbytes:
                 raise ArgumentError(f"the {side} has {plain.nbytes} bytes, the other side {other.nbytes}", side=side,
                                     field="shape", value=plain.nbytes, limit=other.nbytes)
@@ -94,35 +106,56 @@ def same_shape(source: View, destination: View) -> tuple[View, View]:
 
 
 def _axes(source: View, destination: View) -> tuple[int, int, list[_Axis]]:
-    """The addresses and the axes that matter, the destination's longest stride first, all of its strides positive."""
+    """The addresses and the axes that matter, the destination's longest stride first. Strides of the destination are
+    positive, except along axes with indices."""
     at, to = source.address, destination.address
     axes = []
-    for number, length in enumerate(source.shape):
-        if length == 1:
-            continue
+    for number, (length, from_list, to_list) in enumerate(zip(source.shape, lists_of(source), lists_of(destination))):
         step, stride = source.strides[number], destination.strides[number]
-        if stride == 0:
+        if length == 1 and from_list is not None and from_list.numbers is not None:
+            at, from_list = at + from_list.numbers[0] * step, None
+        if length == 1 and to_list is not None and to_list.numbers is not None:
+            to, to_list = to + to_list.numbers[0] * stride, None
+        axis = _Axis(number, length, step, stride, from_list, to_list)
+        if length == 1 and not axis.has_indices:
+            continue
+        if stride == 0 and (to_list is None or to_list.limit > 1):
             raise ArgumentError(f"axis {number} of the destination has stride 0: its elements are one and the same",
                                 side="destination", field=f"axis {number}")
-        if stride < 0:  # from the other end, at both sides
+        if stride < 0 and not axis.has_indices:  # from the other end, at both sides
             at, to = at + (length - 1) * step, to + (length - 1) * stride
-            step, stride = -step, -stride
-        axes.append(_Axis(number, length, step, stride))
-    axes.sort(key=lambda axis: -axis.destination)
+            axis = axis._replace(source=-step, destination=-stride)
+        axes.append(axis)
+    axes.sort(key=lambda axis: -abs(axis.destination))
     span = destination.itemsize  # of everything within one step of the axis
     for axis in reversed(axes):
-        if axis.destination < span:
+        reach = axis.length if axis.destination_indices is None else axis.destination_indices.limit
+        if abs(axis.destination) < span and reach > 1:
             raise ArgumentError(f"elements of the destination share bytes along axis {axis.number}",
                                 side="destination", field=f"axis {axis.number}")
-        span += (axis.length - 1) * axis.destination
+        span += (reach - 1) * abs(axis.destination)
+        _check_repetitions(axis)
     return at, to, axes
+
+
+def _check_repetitions(axis: _Axis) -> None:
+    numbers = None if axis.destination_indices is None else axis.destination_indices.numbers
+    if numbers is None or len(set(numbers)) == len(numbers):
+        return
+    seen: set[int] = set()
+    for at, number in enumerate(numbers):
+        if number in seen:
+            raise ArgumentError(f"ids[{at}] of the destination: {number}, is in the list already, must be different "
+                                "from all others", side="destination", field="indices", item="index", index=at, value=number)
+        seen.add(number)
 
 
 def _merged(axes: list[_Axis]) -> list[_Axis]:
     """Joins neighbours that are one run on both sides."""
     result: list[_Axis] = []
     for axis in axes:
-        if result and result[-1].source == axis.source * axis.length and \
+        if result and not axis.has_indices and not result[-1].has_indices and \
+                result[-1].source == axis.source * axis.length and \
                 result[-1].destination == axis.destination * axis.length:
             outer = result.pop()
             axis = axis._replace(length=outer.length * axis.length)
@@ -135,6 +168,10 @@ def _take(axes: list[_Axis], fits: Callable[[_Axis], bool]) -> _Axis | None:
         if fits(axes[at]):
             return axes.pop(at)
     return None
+
+
+def has_blocks(*ends: View) -> bool:
+    return any(isinstance(end, Blocks) for end in ends)
 
 
 def _check_addresses(view: View, side: str) -> None:
@@ -151,7 +188,7 @@ def checked_cut(source: View, destination: View) -> Cut | None:
     if not source.nbytes:
         return None
     _check_addresses(source, "source")
-    shared = overlap(source, destination)
+    shared = overlap_of_blocks(source, destination) if has_blocks(source, destination) else overlap(source, destination)
     if shared is not False:
         raise ArgumentError("source and destination share bytes (FERRY_ERROR_OVERLAP)" if shared else
                             "source and destination interleave in too many ways to rule out that they share bytes "
@@ -187,8 +224,14 @@ def _cut(source: View, destination: View) -> Cut:
     at, to, axes = _axes(source, destination)
     axes = _merged(axes)
     width = size
-    if axes and axes[-1].source == axes[-1].destination == size:
+    if axes and axes[-1].source == axes[-1].destination == size and not axes[-1].has_indices:
         width *= axes.pop().length
+    if any(axis.has_indices for axis in axes):
+        if len(axes) > native.FERRY_NEST_AXES:
+            raise ArgumentError(f"the copy has {len(axes)} axes that cannot be joined, must be at most "
+                                f"{native.FERRY_NEST_AXES}", side="source", field="shape", value=len(axes),
+                                limit=native.FERRY_NEST_AXES)
+        return Cut(at, to, width, None, None, axes, prod(axis.length for axis in axes))
     rows = _take(axes, lambda axis: width <= axis.source <= MAX_PITCH and axis.destination <= MAX_PITCH)
     slices = None
     if rows:
