@@ -1,6 +1,8 @@
-"""The Python of docs/languages.md and docs/layouts.md runs unchanged. The Python of both README.md runs in the test of
-the wheel."""
+"""The Python of docs/languages.md and docs/layouts.md, and the example that uses the package, run unchanged. The Python of
+both README.md runs in the test of the wheel."""
 import re
+import subprocess
+import sys
 import types
 from pathlib import Path
 
@@ -49,3 +51,8 @@ def test_the_example_of_the_layouts_page_runs(gpu, monkeypatch):
     expected = before.copy()
     expected[:, [9, 5]] = store[[0, 2]].transpose(1, 0, 3, 2, 4)
     assert np.array_equal(after, expected)
+
+
+def test_the_example_of_blocks_runs():
+    done = subprocess.run([sys.executable, ROOT / "examples/kv_blocks.py"], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "3 blocks stored, 2 restored, 1 skipped" in done.stdout, done.stderr
