@@ -92,7 +92,10 @@ std::uint64_t smallest_limit(std::string_view controller, limit_of_group limit_i
                     group))
                 continue;
         }
-        smallest = std::min(smallest, limit_in(version, group, read_number_of_file));
+        const auto read = [](const char *path, const char *key, std::uint64_t &number) noexcept {
+            return read_number_of_file(path, key, number);
+        };
+        smallest = std::min(smallest, limit_in(version, group, read));
     }
     return smallest;
 }
