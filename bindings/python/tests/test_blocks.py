@@ -525,12 +525,51 @@ def test_blocks_of_one_pool_are_copied_unless_they_share_bytes(gpu, on_host):
     assert np.array_equal(pool if on_host else back(gpu, pool), expected)
 
 
+def test_prepared_blocks_keep_indices_of_the_host_and_read_those_of_the_device(gpu):
+    stream, before = gpu.stream(), numbered((8, 6, 4), "int32")
+    pool, store, plain = there(gpu, before), gpu.pinned((3, 4, 6), "int32"), gpu.empty((5, 7), "int16")
+    numbers = numbered((5, 7), "int16")
+    sent = gpu.pinned((5, 7), "int16")
+    np.asarray(sent)[:] = numbers
+    ids = [6, 0, 2]
+    prepared = gpu.prepare([(ferry.blocks(pool, ids).transpose(0, 2, 1), store), (sent, plain),
+                            (np.zeros((0, 4)), np.zeros((0, 4)))], stream)
+    ids[:] = [1, 1, 1]
+    for _ in range(2):
+        np.asarray(store)[:] = 0
+        prepared.launch_ticket(stream).wait()
+        assert np.array_equal(np.asarray(store), before[[6, 0, 2]].transpose(0, 2, 1))
+        assert np.array_equal(back(gpu, plain), numbers)
+    prepared.close()
+    places = gpu.empty(3, "int32")
+    prepared = gpu.prepare([(store, ferry.blocks(pool, places).transpose(0, 2, 1))], stream)
+    for chosen in ([1, 2, 3], [7, 0, 4]):
+        gpu.copy(np.array(chosen, "int32"), places)
+        prepared.launch(stream)
+        stream.synchronize()
+        assert np.array_equal(back(gpu, pool)[chosen], before[[6, 0, 2]])
+    prepared.close()
+    with pytest.raises(ferry.Error) as raised:
+        gpu.prepare([(sent, plain), (ferry.blocks(np.zeros((8, 4), "uint8"), gpu.empty(2, "int32")),
+                                     gpu.empty((2, 4), "uint8"))], stream)
+    assert raised.value.index == 1
+
+
+def test_arrays_of_many_boxes_are_prepared_as_nests(gpu):
+    stream, before = gpu.stream(), numbered((30, 20), "int16")
+    device, target = there(gpu, before), gpu.empty((20, 30), "int16")
+    few = gpu.empty((3, 20), "int16")
+    prepared = gpu.prepare([(ferry.view(device).transpose(1, 0), target), (ferry.view(device)[2:5], few)], stream)
+    prepared.launch_ticket(stream).wait()
+    prepared.close()
+    assert np.array_equal(back(gpu, target), before.T)
+    assert np.array_equal(back(gpu, few), before[2:5])
+
+
 def test_blocks_are_for_copies_only(gpu):
     chosen, target = ferry.blocks(gpu.empty((8, 4)), [1]), np.zeros((1, 4), "uint8")
     with pytest.raises(ferry.ArgumentError, match="a batch takes no blocks"):
         gpu.batch().copy(chosen, target)
-    with pytest.raises(ferry.ArgumentError, match="a batch takes no blocks"):
-        gpu.prepare([(target, chosen)])
     for call in (lambda: gpu.fill(chosen), lambda: ferry.view(chosen)):
         with pytest.raises(TypeError, match=re.escape("Blocks are an end of copy()")):
             call()

@@ -22,7 +22,7 @@ from .files import File
 from .handles import Opened, Owner, Part, int32, part, uint32, whole
 from .memory import DeviceArray, PinnedArray
 from .options import CopyOptions, address_of
-from .plans import Plan, Plans, joined
+from .plans import Plan, Plans, joined, joined_nests
 from .shapes import boxes_of_fill
 from .streams import LEGACY, PER_THREAD, Event, Stream, handle_of
 from .tickets import Ticket, Tickets, route_name
@@ -359,7 +359,7 @@ class Instance(Owner):
         with Held() as owners:
             for source, destination in pairs:
                 owners += (keyed(source), keyed(destination))
-                plans.append(self._plans.for_batch(owners[-2], owners[-1]))
+                plans.append(self._plans.of(owners[-2], owners[-1]))
             return Prepared(self, plans, owners, handle_of(stream), options)
 
     def fill(self, destination: Any, pattern: int | bytes = 0, stream: Any = None,
@@ -581,9 +581,11 @@ class Prepared(Owner):
     def __init__(self, instance: Instance, plans: list[Plan], owners: Any, stream: int,
                  options: CopyOptions | None) -> None:
         self._instance = instance
-        every, count = joined(plans)
+        are_nests = any(plan.nest_address for plan in plans)
+        every, count = joined_nests(plans) if are_nests else joined(plans)
         made = c_void_p()
-        instance.call("ferry_prepared_create", addressof(every), count, address_of(options), stream, byref(made))
+        instance.call("ferry_prepared_create_nests" if are_nests else "ferry_prepared_create", addressof(every), count,
+                      address_of(options), stream, byref(made))
         self._device = next((plan.device for plan in plans if plan.device is not None), 0)
         self._size = sum([plan.size for plan in plans])
         self._streams: dict[int, Any] = {}  # of launches

@@ -49,6 +49,18 @@ def _nest(cut: Cut, source: View, destination: View) -> native.ferry_nest:
     return nest
 
 
+def _nest_of_box(descriptor: native.ferry_copy_desc) -> native.ferry_nest:
+    """The box of a descriptor without an origin."""
+    nest = native.ferry_nest(width=descriptor.width)
+    for end, place in ((nest.source, descriptor.source), (nest.destination, descriptor.destination)):
+        row = place.row_pitch or descriptor.width
+        end.place.kind, end.place.device, end.place.address = place.kind, place.device, place.address
+        end.axes[0].count, end.axes[0].stride = max(descriptor.height, 1), row
+        end.axes[1].count, end.axes[1].stride = max(descriptor.depth, 1), row * (place.slice_height or descriptor.height)
+    nest.axes = 2
+    return nest
+
+
 def _counter(*ends: View) -> int:
     """The address of the counter of skipped indices, or 0."""
     found = {end.skipped.address for end in ends if isinstance(end, Blocks) and end.skipped is not None}
@@ -95,6 +107,11 @@ class Plan:
     def address(self) -> int:
         return addressof(self._describe())
 
+    def as_nests(self) -> list[native.ferry_nest]:
+        if self.nest is not None:
+            return [self.nest]
+        return [_nest_of_box(one) for one in self._describe()[:self.count]]
+
 
 class Plans:
     """The latest plans, by addresses and shapes."""
@@ -121,6 +138,12 @@ class Plans:
         if plan.is_of_blocks:
             raise ArgumentError("a batch takes no blocks: use copy(), copy_async() or enqueue()")
         return plan
+
+
+def joined_nests(plans: list[Plan]) -> tuple[Any, int]:
+    """All plans as nests in one array, and their number."""
+    found = [nest for plan in plans for nest in plan.as_nests()]
+    return (native.ferry_nest * max(len(found), 1))(*found), len(found)
 
 
 def joined(plans: list[Plan]) -> tuple[Any, int]:
