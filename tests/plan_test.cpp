@@ -1469,6 +1469,13 @@ TEST(nest_costs, many_boxes_take_the_kernel_and_few_large_ones_the_copy_engines)
     }
 }
 
+TEST(nest_costs, times_of_any_number_of_boxes_are_numbers) {
+    shape box = first_box(nest_of(1, {}), {});
+    box.source.kind = box.destination.kind = memory_kind::device;
+    EXPECT_GE(predict_nest_boxes({&h200_profile(), copy_direction::within_device, {}}, box, UINT64_MAX),
+              1'000'000'000u);
+}
+
 TEST(nest_costs, of_transposes_and_blocks_agree_with_an_h200) {
     // Measured rates, in bytes per microsecond.
     const struct {

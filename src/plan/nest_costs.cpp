@@ -37,6 +37,9 @@ std::uint64_t word_of(const nest &of) noexcept {
     return std::uint64_t{1} << std::countr_zero(all);
 }
 
+// A nest can have 2^64 - 1 boxes, or more.
+std::uint64_t to_ns(double ns) noexcept { return static_cast<std::uint64_t>(std::min(ns, 1e18)); }
+
 double driver_ns(const direction_profile &profile, copy_direction direction, const row_profile &rows,
                  std::uint64_t boxes) noexcept {
     const auto count = static_cast<double>(boxes);
@@ -77,12 +80,11 @@ std::uint64_t predict_nest_kernel(const nest_facts &facts, const nest &of) noexc
     constexpr double shares[access_classes] = {0.69, 0.76, 0.80, 0.84, 0.88};
     const double share = facts.direction == copy_direction::within_device ? shares[std::countr_zero(word)] : 1;
     const double ns = std::max(bytes * 1000 / profile.kernel_line_rate / share, rows_ns);
-    return profile.kernel_fixed_ns + static_cast<std::uint64_t>(ns);
+    return to_ns(profile.kernel_fixed_ns + ns);
 }
 
 std::uint64_t predict_nest_boxes(const nest_facts &facts, const shape &box, std::uint64_t boxes) noexcept {
-    return static_cast<std::uint64_t>(
-        driver_ns((*facts.profile)[facts.direction], facts.direction, rows_of(box), boxes));
+    return to_ns(driver_ns((*facts.profile)[facts.direction], facts.direction, rows_of(box), boxes));
 }
 
 bool is_nest_for_kernel(const nest_facts &facts, std::uint64_t kernel_ns, std::uint64_t boxes_ns,
@@ -93,22 +95,28 @@ bool is_nest_for_kernel(const nest_facts &facts, std::uint64_t kernel_ns, std::u
 }
 
 bool is_nest_packed(const packed_facts &facts) noexcept {
-    const auto rows_in = [](const nest &of) noexcept { return of.bytes() / of.run; };
-    const std::uint64_t rows = rows_in(*facts.of), outer_rows = rows_in(*facts.outer) * facts.parts;
+    static constexpr std::uint64_t endless = std::uint64_t{1} << 50; // more rows take days
+    const auto rows_in = [](const nest &of) noexcept { return std::min(of.bytes() / of.run, endless); };
+    const auto parts = static_cast<double>(facts.parts);
+    const std::uint64_t rows = rows_in(*facts.of), outer_rows = std::min(rows_in(*facts.outer) * facts.parts, endless);
     if (!facts.pageable.profile) return outer_rows < rows / 4;
     const device_profile &profile = *facts.pageable.profile;
     const direction_profile &within = profile[copy_direction::within_device];
-    // The call passes each box to the batch.
-    const auto boxes_ns = [&](std::uint64_t boxes) noexcept { return boxes * within.kernel_piece_ns; };
     pageable_facts direct = facts.pageable, packed = facts.pageable;
     direct.count = rows;
     packed.count = outer_rows;
-    const std::uint64_t direct_ns = predict_pageable(direct).staged_ns + boxes_ns(facts.boxes);
-    const std::uint64_t packed_ns = predict_pageable(packed).staged_ns + boxes_ns(facts.outer_boxes * facts.parts) +
-                                    (facts.parts - 1) * profile[direct.direction].staged_fixed_ns +
-                                    facts.parts * within.kernel_fixed_ns +
-                                    2 * direct.bytes * 1000 / within.kernel_line_rate;
-    return static_cast<double>(packed_ns) * kernel_margin < static_cast<double>(direct_ns);
+    const auto staged_ns = [](const pageable_facts &of) noexcept {
+        return static_cast<double>(predict_pageable(of).staged_ns);
+    };
+    // The call passes each box to the batch. Each part begins anew, and its bytes are read and written on the device.
+    const auto boxes_ns = [&](std::uint64_t boxes) noexcept {
+        return static_cast<double>(boxes) * within.kernel_piece_ns;
+    };
+    const double direct_ns = staged_ns(direct) + boxes_ns(facts.boxes);
+    const double packed_ns = staged_ns(packed) + parts * (boxes_ns(facts.outer_boxes) + within.kernel_fixed_ns) +
+                             (parts - 1) * profile[direct.direction].staged_fixed_ns +
+                             2000.0 * static_cast<double>(direct.bytes) / within.kernel_line_rate;
+    return packed_ns * kernel_margin < direct_ns;
 }
 
 } // namespace ferry
