@@ -556,7 +556,8 @@ TEST_F(error_details, a_value_that_this_version_does_not_support_is_named_with_t
 
 TEST_F(error_details, memory_that_is_stated_as_pinned_but_is_not_is_refused_by_full_checks) {
     const test_place device(place_kind::device, {.width = 256});
-    for (const place_kind kind : {place_kind::pageable, place_kind::device}) {
+    for (const place_kind kind : {place_kind::pageable, place_kind::device, place_kind::open_pool_of_host}) {
+        if (!is_supported(kind)) continue;
         test_place other(kind, {.width = 256});
         ferry_copy_desc copy = describe_copy(other.describe(statement::any), device.describe(statement::stated), 64);
         copy.source.kind = FERRY_KIND_PINNED;

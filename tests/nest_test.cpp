@@ -574,6 +574,43 @@ TEST_F(nests, of_many_small_boxes_pass_through_a_buffer) {
     }
 }
 
+// All parts are read from the same bytes, which pass over the link once.
+TEST_F(nests, that_repeat_bytes_of_the_host_stage_them_once) {
+    constexpr std::uint64_t size = 2048, count = 64;
+    test_place &from = place_of(place_kind::pageable), &to = place_of(place_kind::device);
+    ferry_nest nest = between(from, to, size);
+    add_axis(nest, count, static_cast<std::int64_t>(size), 0);
+    nest.width = size / 64;
+    add_axis(nest, 64, static_cast<std::int64_t>(size / 64), static_cast<std::int64_t>(size / 32));
+    bytes expected = to.picture();
+    for (std::size_t i = 0; i < count; ++i)
+        for (std::size_t part = 0; part < 64; ++part)
+            std::memcpy(&expected[i * size + part * size / 64], &from.picture()[part * size / 32], size / 64);
+    ASSERT_OK(copy(basic.get(), nest, max_sms(1)));
+    ASSERT_TRUE(to.read() == expected);
+    ferry_explanation found = new_explanation();
+    const ferry_nest wide = transpose(from, to, 300, 200);
+    ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &wide, max_sms(1), stream, &found, nullptr));
+    EXPECT_EQ(found.route, FERRY_ROUTE_STAGED);
+    EXPECT_EQ(found.max_sms, 1u);
+}
+
+TEST_F(nests, that_are_empty_or_have_many_boxes_are_explained_quickly) {
+    ferry_nest nest = {};
+    ferry_place_any(&nest.source.place, 4096);
+    ferry_place_any(&nest.destination.place, 4096);
+    nest.width = std::uint64_t{1} << 40;
+    add_axis(nest, 0, 1, 1);
+    add_axis(nest, std::uint64_t{1} << 40, 1, 1);
+    EXPECT_OK(ferry_copy_nests(basic.get(), &nest, 1, nullptr, nullptr)) << "no run, whatever the other counts are";
+    test_place &from = place_of(place_kind::device), &to = second_of(place_kind::device);
+    ferry_nest endless = between(from, to, 1);
+    add_axis(endless, std::uint64_t{1} << 40, 0, 0);
+    ferry_explanation found = new_explanation();
+    ASSERT_OK(ferry_copy_nest_explain_async(basic.get(), &endless, no_kernels, stream, &found, nullptr));
+    EXPECT_EQ(found.calls, UINT32_MAX);
+}
+
 TEST_F(nests, between_two_host_ends_use_no_buffer) {
     const ferry_nest nest = transpose(place_of(place_kind::pageable), place_of(place_kind::pinned), 300, 200);
     const temporary_file file{bytes(memory_size)};
@@ -857,6 +894,17 @@ TEST_F(nests, every_wrong_field_is_refused_by_its_name) {
          [](ferry_nest &nest) { nest.reserved_32 = 1; }},
         {"an axis' reserved", FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_RESERVED,
          [](ferry_nest &nest) { nest.source.axes[1].reserved[1] = 1; }},
+        {"a list of indices that does not fit the address space", FERRY_ERROR_OVERFLOW, FERRY_SIDE_SOURCE,
+         FERRY_FIELD_COUNT,
+         [&](ferry_nest &nest) {
+             nest.width = nest.axes = 1;
+             nest.source.axes[0].count = nest.destination.axes[0].count = (std::uint64_t{1} << 61) + 1;
+             nest.source.axes[0].stride = nest.destination.axes[0].stride = 0;
+             nest.source.axes[0].indices = on_device;
+             nest.source.axes[0].index_type = FERRY_INDEX_U64;
+             nest.source.axes[0].index_memory = FERRY_INDICES_DEVICE;
+             nest.source.axes[0].index_limit = 1;
+         }},
         {"a pitch", FERRY_ERROR_RESERVED, FERRY_SIDE_SOURCE, FERRY_FIELD_ROW_PITCH,
          [](ferry_nest &nest) { nest.source.place.row_pitch = 64; }},
         {"an origin", FERRY_ERROR_RESERVED, FERRY_SIDE_DESTINATION, FERRY_FIELD_Z,

@@ -1507,6 +1507,7 @@ TEST(nest_costs, a_buffer_pays_if_it_replaces_many_small_rows) {
     const row rows[] = {
         {"a transpose of 2 B", nest_of(2, {{4096, 2, 8192}, {4096, 8192, 2}}), true},
         {"heads and tokens of 256 B", nest_of(256, {{64, 256, 16384}, {64, 16384, 256}, {64, MiB, MiB}}), true},
+        {"one run that is repeated", nest_of(64 * KiB, {{64, 64 * KiB, 0}}), true},
         {"blocks of 1 MiB", nest_of(MiB, {{32, 2 * MiB, 4 * MiB}, {4, 64 * MiB, MiB}}), false},
         {"blocks of 64 KiB apart", nest_of(64 * KiB, {{1000, 128 * KiB, 128 * KiB}}), false}};
     for (const row &one : rows) {

@@ -11,7 +11,7 @@ const (
 	KindHost   Kind = 1 // `address` is host memory, pageable or pinned
 	KindDevice Kind = 2 // `address` is device (or managed) memory on `device`
 	KindArray  Kind = 3 // `array` is a CUDA array on `device`
-	KindPinned Kind = 4 // `address` is pinned host memory, of one allocation or registration
+	KindPinned Kind = 4 // `address` is pinned host memory, allocated or registered; not of a host pool
 	KindFile   Kind = 5 // `file` is an open file, and `address` is the offset of a byte in it: see ferry_file.h
 )
 

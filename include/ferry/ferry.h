@@ -146,7 +146,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
 #define FERRY_KIND_HOST 1   /* `address` is host memory, pageable or pinned */
 #define FERRY_KIND_DEVICE 2 /* `address` is device (or managed) memory on `device` */
 #define FERRY_KIND_ARRAY 3  /* `array` is a CUDA array on `device` */
-#define FERRY_KIND_PINNED 4 /* `address` is pinned host memory, of one allocation or registration */
+#define FERRY_KIND_PINNED 4 /* `address` is pinned host memory, allocated or registered; not of a host pool */
 #define FERRY_KIND_FILE 5   /* `file` is an open file, and `address` is the offset of a byte in it: see ferry_file.h */
 
 /* For kind DEVICE ferry queries the driver. For kind ARRAY it is the device on which the instance made the array; for
@@ -162,7 +162,7 @@ FERRY_API void ferry_close(ferry_instance *instance);
  *               slices are tight, height rows apart; y must then be 0 unless the copy is in the first slice. Not read
  *               for arrays.
  * address       Not read for ARRAY; `array` is read only for ARRAY.
- * device        Not read for host kinds and ANY. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
+ * device        Not read for ANY and host kinds. Managed memory may be HOST, ANY, or DEVICE on any device. For an array that
  *               the instance made, a level or a plane of it, another device is refused (FERRY_ERROR_DEVICE). The
  *               device of any other array is not checked, because the driver does not report it.
  * file          Of ferry_file_open; NULL for all kinds but FILE.
@@ -171,10 +171,10 @@ FERRY_API void ferry_close(ferry_instance *instance);
  *
  * `address` and `array` must live until the work that takes the place is complete.
  *
- * Only full checks refuse every wrong address, a place that is not PINNED, and pageable memory that the process cannot
- * read, or cannot write at a destination. They test the process's mappings, but not the room in a file system for a
- * sparse file. With basic checks the process may crash, as with the driver's own calls, or the driver may refuse such
- * memory. ferry then makes the full checks of the copy to name the field.
+ * Only full checks refuse every wrong address, other memory that is stated as PINNED, and pageable memory that the
+ * process cannot read, or cannot write at a destination. They test the process's mappings, but not the room in a file
+ * system for a sparse file. With basic checks the process may crash, as with the driver's own calls, or the driver may
+ * refuse such memory. ferry then makes the full checks of the copy to name the field.
  */
 typedef struct ferry_place {
     int32_t kind;   /* FERRY_KIND_* */
@@ -238,11 +238,10 @@ FERRY_API void ferry_copy_desc_set(ferry_copy_desc *copy, const ferry_place *des
  * NULL:          `options`.
  * Blocking:      stream. The call returns when the copy is complete.
  * Errors:        FERRY_ERROR_KIND, _OTHER_KIND, _DEVICE, _ADDRESS, _PITCH, _OVERFLOW, _OUT_OF_BOUNDS, _OVERLAP,
- *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED for
- *                kind PINNED, and from one 2D layer or face to another of the same array, which the driver gets wrong;
- *                _ROUTE if the forced route cannot make the copy; for files see ferry_file.h. If ferry splits a copy
- *                because its host memory was registered in pieces, and the driver refuses one part, the parts before
- *                it were copied.
+ *                _ARRAY_FORMAT, _FLAGS, _RESERVED name the field in `error`, and nothing was copied; _UNSUPPORTED from
+ *                one 2D layer or face to another of the same array, which the driver gets wrong; _ROUTE if the forced
+ *                route cannot make the copy; for files see ferry_file.h. If ferry splits a copy because its host memory
+ *                was registered in pieces, and the driver refuses one part, the parts before it were copied.
  *                In the options: _FLAGS for unknown flags; _UNSUPPORTED for FERRY_PRIORITY_BACKGROUND and for routes
  *                that cannot be forced. The driver's own errors may also report earlier asynchronous work that failed.
  */

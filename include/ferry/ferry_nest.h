@@ -27,7 +27,8 @@ extern "C" {
  * device and pageable memory or a file is copied as boxes. If these would be many small boxes, it passes through a buffer
  * in device memory: larger boxes are copied between the host and the buffer, and a kernel changes the layout there. The
  * buffer has up to 64 MiB of stream-ordered memory (cuMemAllocAsync), and counts for ferry_options.max_device_bytes until
- * the call returns. Streams that are being captured, and calls with FERRY_COPY_NO_WAIT, use no buffer.
+ * the call returns. There is no buffer on streams that are being captured, for prepared nests, with FERRY_COPY_NO_WAIT or
+ * _NO_KERNELS, and with a forced route other than FERRY_ROUTE_STAGED.
  *
  * Strides of both ends may be negative or 0. If runs of the destination share bytes, each shared byte receives one of
  * the values. The source must share no byte with the destination. FERRY_COPY_CHECK_OVERLAP refuses both, unless a list
@@ -111,8 +112,8 @@ FERRY_API int32_t ferry_copy_nests(ferry_instance *instance, const ferry_nest *n
  *
  * NULL:          `nests`, `options`, `ticket`, which a file requires.
  * Values:        `nests`: `count` elements.
- * Blocking:      stream, if the copy is a batch of boxes, as ferry_copy_batch_async. Otherwise first_use: the first kernel
- *                in a context loads all kernels, and the first host indices pin memory.
+ * Blocking:      stream, if boxes are copied, as ferry_copy_batch_async. Otherwise first_use. The first kernel in a context
+ *                loads all kernels, and the first host indices pin memory.
  * Ownership:     `nests` and indices in host memory are read before return. The memory must live until the copy is
  *                complete, and so must indices in device memory and `skipped`. *ticket as for ferry_copy_async.
  * Errors:        as ferry_copy_nests and ferry_copy_async. FERRY_ERROR_CAPTURE (FERRY_FIELD_INDEX_MEMORY) for indices in
@@ -140,8 +141,9 @@ FERRY_API int32_t ferry_prepared_create_nests(ferry_instance *instance, const fe
 
 /*
  * Explains how ferry_copy_nests_async would copy one nest. Copies nothing. For a nest that is copied as boxes, the
- * explanation is of the first box, and `calls` is the number of boxes. For a nest that a
- * kernel copies, `width` is the run, and `height` the number of runs.
+ * explanation is of the first box, and `calls` is the number of boxes. For a nest that a kernel copies, `width` is the run,
+ * and `height` the number of runs. A nest that passes through a buffer has the route FERRY_ROUTE_STAGED, the number of
+ * parts in `calls`, and in `width` and `height` the runs between the host and the buffer in the first part.
  *
  * NULL:          `options`.
  * Blocking:      first_use, as ferry_copy_explain_async.

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "base/checked.h"
+
 #include "copy/nest_overlap.h"
 #include "device/stream_order.h"
 #include "exec/kernel_view.h"
@@ -80,8 +82,12 @@ error look_up_indices(ferry_instance &instance, const nest_site &site, nest_plan
         } lists[] = {{axis.source_indices, FERRY_SIDE_SOURCE}, {axis.destination_indices, FERRY_SIDE_DESTINATION}};
         for (const auto &[list, side] : lists) {
             if (!list.address || list.is_on_host) continue;
-            if (error failed = look_up_for_kernel(instance, site, axis.count * list.size(), access::read, side,
-                                                  FERRY_FIELD_INDICES, list.address))
+            std::uint64_t bytes = 0;
+            if (!multiply(axis.count, list.size(), bytes))
+                return refuse(FERRY_ERROR_OVERFLOW, side, FERRY_FIELD_COUNT, numbers::at_most, UINT64_MAX / list.size(),
+                              axis.count);
+            if (error failed =
+                    look_up_for_kernel(instance, site, bytes, access::read, side, FERRY_FIELD_INDICES, list.address))
                 return failed;
         }
     }

@@ -51,8 +51,8 @@ struct nest_plan {
     }
 };
 
-// Enters the context of the call, as for a batch: for a default stream of a thread without a context, the context of the
-// first device that a nest names.
+// Enters the context of the call, as for a batch: for a default stream of a thread without a context, the context of
+// the first device that a nest names.
 error enter_context_of_nests(ferry_instance &instance, const nest_input &input, context_scope &scope,
                              nest_site &site) noexcept;
 
@@ -60,8 +60,8 @@ error enter_context_of_nests(ferry_instance &instance, const nest_input &input, 
 error plan_nest(ferry_instance &instance, const ferry_nest &given, const call_options &options, const nest_site &site,
                 nest_plan &plan, int &bad_axis) noexcept;
 
-// The bytes of all lists of indices in host memory, as kernels read them. move_indices copies the lists to `table`, which
-// is at `address` for kernels.
+// The bytes of all lists of indices in host memory, as kernels read them. move_indices copies the lists to `table`,
+// which is at `address` for kernels.
 std::uint64_t bytes_of_host_indices(const nest &of) noexcept;
 void move_indices(nest &seen, std::uint64_t *table, std::uint64_t address) noexcept;
 

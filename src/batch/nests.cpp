@@ -106,7 +106,7 @@ error run_halves(const nest_call &call, const nest_plan &plan, const nest_halves
 }
 
 // The parts follow each other on the stream, and so do the allocation and the end of the buffer. Without memory for it,
-// the boxes are copied directly.
+// the boxes are copied directly. Traces and counters have only the copies of boxes, which copy all bytes.
 [[gnu::noinline]] error run_through_buffer(const nest_call &call, const nest_plan &plan) noexcept {
     ferry_instance &instance = call.instance;
     budget &of_device = instance.device_memory[call.site.device];
@@ -126,8 +126,9 @@ error run_halves(const nest_call &call, const nest_plan &plan, const nest_halves
     const error freed = to_error(instance.cu.cuMemFreeAsync(buffer, call.site.stream));
     of_device.give_back(bytes);
     if (!failed) failed = freed;
-    if (failed || call.site.form == copy_form::asynchronous) return failed;
-    return wait_for_legacy_stream(instance.cu);
+    if (call.site.form == copy_form::asynchronous) return failed;
+    const error passed = wait_for_legacy_stream(instance.cu); // also for work that was enqueued before a failure
+    return failed ? failed : passed;
 }
 
 error run_by_kernel(const nest_call &call, const nest_plan &plan) noexcept {
@@ -196,11 +197,13 @@ namespace {
 // All boxes take the route of the first box.
 error explain_boxes(ferry_instance &instance, const nest_plan &plan, const copy_preferences &wanted, CUstream stream,
                     ferry_explanation &found) noexcept {
-    const auto explain = [&](const ferry_copy_desc &box) noexcept -> error {
-        if (found.calls) return {};
+    nest first = plan.given.moved;
+    for (int i = 0; i < first.axes; ++i)
+        if (!plan.boxes.is_inside(i)) first.axis[i].count = 1;
+    const auto explain = [&](const ferry_copy_desc &box) noexcept {
         return explain_copy(instance, box, wanted, copy_form::asynchronous, stream, found);
     };
-    if (error failed = for_each_box(plan.given.moved, plan.boxes, plan.given.destination, plan.given.source, explain))
+    if (error failed = for_each_box(first, plan.boxes, plan.given.destination, plan.given.source, explain))
         return failed;
     found.calls = static_cast<std::uint32_t>(std::min<std::uint64_t>(plan.boxes.count, UINT32_MAX));
     if (plan.boxes.count > 1) {
@@ -211,14 +214,14 @@ error explain_boxes(ferry_instance &instance, const nest_plan &plan, const copy_
     return {};
 }
 
-void explain_kernel(const ferry_instance &instance, const nest_plan &plan, int device,
+void explain_kernel(const ferry_instance &instance, const nest_plan &plan, const copy_preferences &wanted, int device,
                     ferry_explanation &found) noexcept {
     const bool is_packed = plan.way == nest_way::buffer;
     const nest moved = is_packed ? plan.packing.first().outer : plan.given.moved;
     const std::uint64_t parts = is_packed ? plan.packing.parts() : 1;
     found.route = is_packed ? FERRY_ROUTE_STAGED : FERRY_ROUTE_KERNEL;
     found.calls = static_cast<std::uint32_t>(std::min<std::uint64_t>(parts, UINT32_MAX));
-    const nest_facts facts = {instance.profiles.of(device), plan.direction, {}};
+    const nest_facts facts = {instance.profiles.of(device), plan.direction, wanted};
     const std::uint32_t blocks = is_packed ? nest_blocks(facts, plan.packing.buffer_bytes()) : plan.blocks;
     found.max_sms = std::min(blocks, static_cast<std::uint32_t>(instance.devices[device].info.sm_count));
     if (is_packed) found.threads = plan.has_file() ? instance.file_threads : instance.staging_threads;
@@ -256,7 +259,7 @@ error explain_nest(ferry_instance &instance, const nest_input &input, CUstream s
     }
     if (plan.is_empty()) return {};
     if (plan.way == nest_way::boxes) return explain_boxes(instance, plan, wanted, stream, found);
-    explain_kernel(instance, plan, site.device, found);
+    explain_kernel(instance, plan, wanted, site.device, found);
     const bool is_forced = wanted.forced == route_kind::kernel || wanted.forced == route_kind::staged;
     found.reason = is_forced ? FERRY_REASON_FORCED : FERRY_REASON_PREDICTED;
     return {};

@@ -77,20 +77,20 @@ error plan_nests(ferry_prepared &prepared, const nest_input &input, const nest_s
                  growing<ferry_copy_desc> &boxes, growing<std::uint64_t> &ends, error_item &bad) noexcept {
     nest_plan plan;
     int bad_axis = no_axis;
-    const auto add = [&](const ferry_copy_desc &box) noexcept { return boxes.append(box) ? ok : no_memory; };
+    const auto add_box = [&](const ferry_copy_desc &box) noexcept { return boxes.append(box) ? ok : no_memory; };
+    const auto add = [&]() noexcept -> error {
+        if (plan.is_empty()) return {};
+        if (plan.way != nest_way::kernel)
+            return for_each_box(plan.given.moved, plan.boxes, plan.given.destination, plan.given.source, add_box);
+        return prepared.nests.append({plan.seen, plan.link, plan.blocks, plan.skipped}) ? ok : no_memory;
+    };
     for (std::uint64_t i = 0; i < input.count; ++i) {
         plan = {};
         error failed = plan_nest(prepared.instance, input.nests[i], input.options, site, plan, bad_axis);
         if (!failed && !plan.is_empty() && plan.has_file())
             failed = refuse_value(FERRY_ERROR_UNSUPPORTED, FERRY_SIDE_NONE, FERRY_FIELD_FILE, 0);
+        if (!failed) failed = add();
         if (failed) return bad = item_of_nest(i, bad_axis), failed;
-        if (plan.is_empty()) {
-        } else if (plan.way == nest_way::kernel) {
-            if (!prepared.nests.append({plan.seen, plan.link, plan.blocks, plan.skipped})) return no_memory;
-        } else if ((failed =
-                        for_each_box(plan.given.moved, plan.boxes, plan.given.destination, plan.given.source, add))) {
-            return failed;
-        }
         if (!ends.append(boxes.size())) return no_memory;
     }
     return {};

@@ -138,7 +138,9 @@ error validate_nest(const ferry_nest &given, const copy_limits &limits, checked_
 
     nest moved = {
         .destination = given.destination.place.address, .source = given.source.place.address, .run = given.width};
-    std::uint64_t bytes = given.width;
+    const bool is_empty = given.width == 0 || std::any_of(given.source.axes, given.source.axes + given.axes,
+                                                          [](const ferry_axis &axis) { return axis.count == 0; });
+    std::uint64_t bytes = is_empty ? 0 : given.width;
     for (std::uint32_t i = 0; i < given.axes; ++i) {
         bad_axis = static_cast<int>(i);
         const ferry_axis &to = given.destination.axes[i], &from = given.source.axes[i];
@@ -152,13 +154,13 @@ error validate_nest(const ferry_nest &given, const copy_limits &limits, checked_
         nest_axis axis = {.count = to.count, .destination_stride = to.stride, .source_stride = from.stride};
         if (error failed = read_indices(from, FERRY_SIDE_SOURCE, axis.source_indices)) return failed;
         if (error failed = read_indices(to, FERRY_SIDE_DESTINATION, axis.destination_indices)) return failed;
-        if (bytes && axis.count && !multiply(bytes, axis.count, bytes))
+        if (const std::uint64_t before = bytes; !multiply(before, axis.count, bytes))
             return refuse(FERRY_ERROR_OVERFLOW, FERRY_SIDE_DESTINATION, FERRY_FIELD_COUNT, numbers::at_most,
-                          UINT64_MAX / moved.bytes(), axis.count);
+                          UINT64_MAX / before, axis.count);
         moved.add(axis);
     }
     bad_axis = no_axis;
-    if (moved.is_empty()) return {};
+    if (is_empty) return {};
 
     nest_reach source, destination;
     for (std::uint32_t i = 0; i < given.axes; ++i) {

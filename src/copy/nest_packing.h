@@ -13,7 +13,6 @@ namespace ferry {
 struct nest_halves {
     nest outer; // between the end and the buffer
     nest inner; // between the buffer and the other end
-    std::uint64_t bytes() const noexcept { return outer.bytes(); }
 };
 
 class nest_packing {

@@ -71,7 +71,7 @@ error check_device(const ferry_place &place, int device) noexcept {
 
 error check_statement(const ferry_place &place, memory_kind kind, int device) noexcept {
     const bool is_device_side = kind == memory_kind::device || kind == memory_kind::managed;
-    if (place.kind == FERRY_KIND_PINNED && !is_pinned(kind))
+    if (place.kind == FERRY_KIND_PINNED && kind != memory_kind::pinned)
         return wrong_kind(place.kind, is_device_side ? FERRY_KIND_DEVICE : FERRY_KIND_HOST);
     if (place.kind == FERRY_KIND_HOST && kind == memory_kind::device) return wrong_kind(place.kind, FERRY_KIND_DEVICE);
     if (place.kind == FERRY_KIND_DEVICE && kind == memory_kind::pageable) return wrong_address(place.address);
@@ -119,7 +119,8 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
         resolved.device = place.device;
         if (all) facts.kind = memory_kind::device; // it has no range to check
     }
-    const memory_kind kind = resolved.kind == memory_kind::device ? memory_kind::device : facts.kind;
+    const bool is_to_context = resolved.kind == memory_kind::device || place.kind == FERRY_KIND_PINNED;
+    const memory_kind kind = is_to_context ? resolved.kind : facts.kind;
     if (error failed = check_statement(place, kind, resolved.device)) return failed;
     resolved.range_start = facts.range_start;
     resolved.range_size = all ? facts.range_size : 0;
@@ -128,7 +129,8 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
     const bool leaves = facts.range_size && span.last - facts.range_start >= facts.range_size;
     if (facts.kind != memory_kind::pinned || !leaves || !options.ranges->end_of_piece(span.first)) return {};
     resolved.range_size = 0;
-    return check_host_span(cu, span, *options.ranges, *options.full, !options.needs_registered);
+    const bool may_be_pageable = !options.needs_registered && place.kind != FERRY_KIND_PINNED;
+    return check_host_span(cu, span, *options.ranges, *options.full, may_be_pageable);
 }
 
 error find_device_of(const driver_table &cu, int device_count, const ferry_place &place, int &device) noexcept {

@@ -37,7 +37,7 @@ std::uint64_t word_of(const nest &of) noexcept {
     return std::uint64_t{1} << std::countr_zero(all);
 }
 
-// A nest can have 2^64 - 1 boxes, or more.
+// A nest can have 2^64 - 1 boxes.
 std::uint64_t to_ns(double ns) noexcept { return static_cast<std::uint64_t>(std::min(ns, 1e18)); }
 
 double driver_ns(const direction_profile &profile, copy_direction direction, const row_profile &rows,
@@ -76,7 +76,8 @@ std::uint64_t predict_nest_kernel(const nest_facts &facts, const nest &of) noexc
     rows.access = static_cast<unsigned>(transposes ? widest_word : word);
     const double rows_ns = bytes / static_cast<double>(rows.width) *
                            kernel_row_ns(profile, facts.direction, rows, nest_blocks(facts, of.bytes()));
-    // Shares of the rate of a contiguous copy, of transposes within an H200, by the log2 of the word's size.
+    // Shares of the rate of a contiguous copy within the device, by the log2 of the word's size: transposes of 16384^2
+    // elements (H200, driver 580, 2026-11-30).
     constexpr double shares[access_classes] = {0.69, 0.76, 0.80, 0.84, 0.88};
     const double share = facts.direction == copy_direction::within_device ? shares[std::countr_zero(word)] : 1;
     const double ns = std::max(bytes * 1000 / profile.kernel_line_rate / share, rows_ns);
@@ -105,6 +106,7 @@ bool is_nest_packed(const packed_facts &facts) noexcept {
     pageable_facts direct = facts.pageable, packed = facts.pageable;
     direct.count = rows;
     packed.count = outer_rows;
+    packed.bytes = facts.outer->bytes() * facts.parts; // repeated bytes are staged once
     const auto staged_ns = [](const pageable_facts &of) noexcept {
         return static_cast<double>(predict_pageable(of).staged_ns);
     };

@@ -42,8 +42,8 @@ using number_reader = function_ref<bool(const char *path, const char *key, std::
 // counts as free. On return, `group` is the topmost parent.
 std::uint64_t memory_left_in(group_version version, control_group &group, number_reader read) noexcept;
 
-// Returns how many processors the quotas of `group` and its parents are worth, rounded up; UINT64_MAX if there is no
-// quota. Pure. On return, `group` is the topmost parent.
+// Returns the smallest CPU quota of `group` and its parents, divided by its period and rounded up: a number of
+// processors, or UINT64_MAX if there is no quota. Pure. On return, `group` is the topmost parent.
 std::uint64_t processors_of(group_version version, control_group &group, number_reader read) noexcept;
 
 // The same for this process. Only available on Linux.

@@ -43,8 +43,8 @@ struct processor_set {
 // The processors that the process's main thread may run on, for every calling thread. Empty if the system does not
 // report them.
 processor_set processors_of_process() noexcept;
-// The number of processors in processors_of_process(), or of all processors if that set is empty; fewer if the quota of
-// a control group is worth less. At least 1.
+// The number of processors in processors_of_process(), or of all processors if that set is empty, but at most the CPU
+// quota of a control group divided by its period. At least 1.
 unsigned available_processors() noexcept;
 // The number of processors that the calling thread may run on, at least 1.
 unsigned processors_of_caller() noexcept;

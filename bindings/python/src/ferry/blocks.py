@@ -184,8 +184,8 @@ def _chosen(pool: View, ids: Any, axis: Any, skipped: View | None) -> Blocks:
 
 
 def blocks(pool: Any, ids: Any, *, axis: int = 0, skipped: Any = None) -> Blocks:
-    """Chosen blocks of a pool, as the source or the destination of copy(), copy_async(), enqueue() and explain(). `pool`
-    is any array, or Blocks, to choose along a second axis. `ids` are the indices along `axis`. A source may repeat them.
+    """Chosen blocks of a pool, as the source or the destination of copy(), copy_async(), enqueue(), prepare() and
+    explain(). `pool` is any array, or Blocks, to choose along a second axis. `ids` are the indices along `axis`. A source may repeat them.
 
     A list, a tuple or an array in host memory is read and checked here. Indices in an array on a device (uint32, int32,
     uint64 or int64) are read when the stream reaches the copy: a kernel skips each index that is negative or not below
@@ -201,7 +201,7 @@ def end_of(array: Any) -> View:
 
 
 def _refuse(array: Any) -> View:
-    raise TypeError("Blocks are an end of copy(), copy_async(), enqueue() and explain(), not of other calls")
+    raise TypeError("Blocks are an end of copy(), copy_async(), enqueue(), prepare() and explain(), not of other calls")
 
 
 register(Blocks, _refuse, operator.attrgetter("key"))

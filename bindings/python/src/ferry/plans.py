@@ -136,7 +136,7 @@ class Plans:
     def for_batch(self, source: Any, destination: Any) -> Plan:
         plan = self.of(source, destination)
         if plan.is_of_blocks:
-            raise ArgumentError("a batch takes no blocks: use copy(), copy_async() or enqueue()")
+            raise ArgumentError("a batch takes no blocks: use copy(), copy_async(), enqueue() or prepare()")
         return plan
 
 

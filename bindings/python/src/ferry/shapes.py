@@ -14,7 +14,7 @@ from .views import View
 
 MAX_PITCH: Final = (1 << 31) - 1  # the driver's limit
 MAX_BOXES: Final = 1 << 22
-FEW_BOXES: Final = 8  # the library copies more of them as one nest
+FEW_BOXES: Final = 8  # more are one nest
 
 
 class Box(NamedTuple):
@@ -119,7 +119,7 @@ def _axes(source: View, destination: View) -> tuple[int, int, list[_Axis]]:
         axis = _Axis(number, length, step, stride, from_list, to_list)
         if length == 1 and not axis.has_indices:
             continue
-        if stride == 0 and (to_list is None or to_list.limit > 1):
+        if length > 1 and stride == 0 and (to_list is None or to_list.limit > 1):
             raise ArgumentError(f"axis {number} of the destination has stride 0: its elements are one and the same",
                                 side="destination", field=f"axis {number}")
         if stride < 0 and not axis.has_indices:  # from the other end, at both sides
