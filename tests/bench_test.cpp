@@ -1,8 +1,11 @@
-// Tests the arithmetic of ferry-bench: ratios, targets, verdicts, units and the time left.
+// Tests the arithmetic of ferry-bench: ratios, targets, verdicts, units, tables and the time left.
+#include <sstream>
+
 #include <gtest/gtest.h>
 
 #include "../tools/bench/case.h"
 #include "../tools/bench/progress.h"
+#include "../tools/bench/text_table.h"
 #include "../tools/bench/units.h"
 
 namespace bench {
@@ -124,6 +127,81 @@ TEST(bench_arithmetic, a_share_of_the_link_is_judged_if_it_has_a_target) {
     EXPECT_EQ(one.judged(), verdict::met) << "the raw call has no target";
     one.of_link->target = 0.95;
     EXPECT_EQ(one.judged(), verdict::missed);
+}
+
+TEST(bench_arithmetic, one_time_meets_all_targets_of_a_row) {
+    row one = row_of(120, 100);
+    EXPECT_EQ(one.target_ns(), std::nullopt);
+    one.target = 1.5;
+    EXPECT_DOUBLE_EQ(*one.target_ns(), 80);
+    one.choice = choice_of(0.45); // the best route takes 45 ns, so the target is 50 ns
+    EXPECT_DOUBLE_EQ(*one.target_ns(), 50) << "both are necessary";
+    one.of_link = {exactly(0.2), 0.5};
+    EXPECT_DOUBLE_EQ(*one.target_ns(), 40) << "the link is the limit";
+    one.of_link->target = std::nullopt;
+    one.max_ns = 70;
+    EXPECT_DOUBLE_EQ(*one.target_ns(), 70) << "the time or the best route is sufficient";
+}
+
+TEST(bench_arithmetic, a_target_beyond_the_ceiling_is_not_lost) {
+    for (const auto &[ceiling, expected] :
+         {std::pair{std::optional<double>(), row_outcome::lost},
+          {1 / 70.0, row_outcome::lost},
+          {1 / 90.0, row_outcome::at_ceiling}}) { // one byte takes 70 ns or 90 ns, and the target is 80 ns
+        row missed = row_of(120, 100);
+        missed.target = 1.5;
+        missed.ceiling = ceiling;
+        EXPECT_EQ(missed.outcome(), expected);
+        missed.target = 1;
+        EXPECT_EQ(missed.outcome(), row_outcome::won) << "a met target is never beyond the ceiling";
+        missed.target = std::nullopt;
+        EXPECT_EQ(missed.outcome(), row_outcome::no_target);
+    }
+    row undecided = row_of(100, 100);
+    undecided.times.ratio = summarise(around(1, 0.1));
+    undecided.target = 1;
+    EXPECT_EQ(undecided.outcome(), row_outcome::undecided);
+}
+
+std::string printed(const table_lines &lines, std::size_t left_count) {
+    std::ostringstream out;
+    print_fitted_table(out, lines, left_count);
+    return out.str();
+}
+
+TEST(bench_arithmetic, a_text_is_wrapped_at_spaces) {
+    using lines = std::vector<std::string>;
+    EXPECT_EQ(wrapped("a bb ccc", 4), (lines{"a bb", "ccc"}));
+    EXPECT_EQ(wrapped("a\nb", 9), (lines{"a b"}));
+    EXPECT_EQ(wrapped("", 9), (lines{""}));
+    EXPECT_EQ(wrapped("µµµµµ x", 2), (lines{"µµ", "µµ", "µ", "x"})) << "a longer word is cut between characters";
+    EXPECT_EQ(wrapped("aaaa", 2), (lines{"aa", "aa"}));
+}
+
+TEST(bench_arithmetic, a_table_that_fits_is_not_wrapped) {
+    EXPECT_EQ(printed({{"two words", "number", "end"}, {"a", "12.5 µs", "b"}}, 1),
+              "two words   number  end\na          12.5 µs  b\n");
+}
+
+TEST(bench_arithmetic, a_table_that_is_too_wide_wraps_its_labels) {
+    const std::string label(12, 'x'), labels = label + ' ' + label + ' ' + label;
+    table_lines lines = {{"a", "b", "c", "size", "ratio of both", "end"}};
+    lines.push_back({labels, labels, labels, "16 MiB", "1.234", "within the spread"});
+    std::istringstream all(printed(lines, 3));
+    std::size_t labels_found = 0, numbers_found = 0;
+    for (std::string line; std::getline(all, line);) {
+        EXPECT_LE(width_of(line), line_width) << line;
+        for (std::size_t at = line.find(label); at != std::string::npos; at = line.find(label, at + 1))
+            ++labels_found;
+        numbers_found += line.find("16 MiB") != std::string::npos && line.find("1.234") != std::string::npos;
+    }
+    EXPECT_EQ(labels_found, 9u) << "no word is cut";
+    EXPECT_EQ(numbers_found, 1u) << "no number is cut";
+    for (const std::size_t length : {30, 99, 300}) {
+        std::istringstream cut(printed({std::vector<std::string>(8, std::string(length, 'y'))}, 4));
+        for (std::string line; std::getline(cut, line);)
+            EXPECT_LE(width_of(line), line_width) << length;
+    }
 }
 
 TEST(bench_arithmetic, preparation_comes_before_each_run_and_is_not_timed) {

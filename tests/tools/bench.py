@@ -6,10 +6,20 @@ import subprocess
 import sys
 
 result = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--json", "-"], check=True, text=True,
-                        stdout=subprocess.PIPE)
+                        capture_output=True, encoding="utf-8")
 told = json.loads(result.stdout)
-assert told["complete"], "all cases are there"
-assert told["quick"] and told["machine"]["is_software"] and not told["traced"], told["machine"]
+
+# The tables: every case has one, no line is longer than 100 characters, and the software driver has no verdicts.
+printed = result.stderr.splitlines()
+assert max(map(len, printed)) <= 100, [line for line in printed if len(line) > 100]
+tables = {name: [line.split() for line in printed[at:]] for at, line in enumerate(printed)
+          for name in [case["name"] for case in told["cases"]] if line.startswith(name + ": ")}
+assert list(tables) == [case["name"] for case in told["cases"]], tables
+for case in told["cases"]:
+    names = next((line for line in tables[case["name"]] if line[-1:] == ["raw/ferry"]), None)
+    assert names and names[-3:] == ["raw", "ferry", "raw/ferry"] or not case["rows"], case["name"]
+assert result.stderr.count("SOFTWARE DRIVER") == 1, "one sentence explains the numbers"
+assert "Ceilings" not in result.stderr and "targets:" not in result.stderr
 cases = {case["name"]: case for case in told["cases"]}
 for name, case in cases.items():
     has_results = case["rows"] or case.get("numbers") or case.get("route_maps")
@@ -158,3 +168,12 @@ for line in pageable["numbers"]:
     # On an idle stream, the software driver makes large copies itself. bench_staged.py checks staged copies.
     if line["threads"]: assert is_ferrys and line["ring MiB"] > 0, line
     assert "compute slower by %" not in line, "a kernel that the software driver cannot run"
+
+# A wide table has the other numbers of a row, too.
+wide = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--case", "strided", "--wide"], check=True, text=True,
+                      capture_output=True, encoding="utf-8").stdout
+names = next(line for line in wide.splitlines() if line.startswith("copy  row bytes"))
+for column in ["raw call", "raw GB/s", "ferry GB/s", "route", "by driver", "by kernel", "best/ferry", "  n"]:
+    assert column in names, (column, names)
+for column in ["target", "ceiling"]:
+    assert column not in names, (column, names)

@@ -2,6 +2,7 @@
 // declared at the end of this header and listed in main.cpp; progress.cpp has its expected time.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <initializer_list>
 #include <optional>
@@ -15,6 +16,12 @@
 namespace bench {
 
 class progress;
+
+// Whether a label is a result of the run rather than a parameter of the row.
+inline bool is_finding(const std::string &label) { return label == "raw call" || label == "route"; }
+
+// The result of a row. won: the target is met; lost: the target is missed.
+enum class row_outcome { won, lost, undecided, at_ceiling, no_target };
 
 // Compares the route that ferry chose with every route that can serve the copy. Each route is forced.
 struct route_choice {
@@ -68,7 +75,32 @@ struct row {
         return beside_calls ? beside_calls : beside_link;
     }
 
+    // The longest median of ferry that meets all targets of the row.
+    std::optional<double> target_ns() const {
+        const std::optional<double> of_calls = target_ns_beside_calls();
+        if (!of_link || !of_link->target) return of_calls;
+        const double of_limit = times.ferry_ns.median * of_link->share.median / *of_link->target;
+        return of_calls ? std::min(*of_calls, of_limit) : of_limit;
+    }
+
+    // Rows at the ceiling do not meet their target, which requires a higher throughput than the measured ceiling.
+    row_outcome outcome() const {
+        const std::optional<verdict> found = judged();
+        if (!found) return row_outcome::no_target;
+        if (*found == verdict::met) return row_outcome::won;
+        if (ceiling && static_cast<double>(bytes) / *ceiling > *target_ns()) return row_outcome::at_ceiling;
+        return *found == verdict::missed ? row_outcome::lost : row_outcome::undecided;
+    }
+
 private:
+    std::optional<double> target_ns_beside_calls() const {
+        std::optional<double> of_raw = max_ns, of_choice;
+        if (target && !max_ns) of_raw = times.ferry_ns.median * times.ratio.median / *target;
+        if (choice) of_choice = times.ferry_ns.median * choice->ratio.median / choice->target;
+        if (!of_raw || !of_choice) return of_raw ? of_raw : of_choice;
+        return max_ns ? std::max(*of_raw, *of_choice) : std::min(*of_raw, *of_choice);
+    }
+
     // ferry must be as fast as both the raw call and the other routes. With `max_ns`, either staying within that time
     // or being as fast as the other routes is sufficient, because on this machine perhaps no route is that fast.
     std::optional<verdict> judged_beside_calls() const {
@@ -82,8 +114,6 @@ private:
     }
 };
 
-using row_listener = std::function<void(const std::vector<std::string> &label_columns, const row &)>;
-
 // The rows of a case, in the order of their measurement. A row that was added no longer changes.
 class row_list {
 public:
@@ -96,6 +126,7 @@ public:
     auto begin() const { return rows_.begin(); }
     auto end() const { return rows_.end(); }
     bool empty() const { return rows_.empty(); }
+    std::size_t size() const { return rows_.size(); }
 
 private:
     std::vector<row> rows_;
@@ -130,19 +161,25 @@ struct case_result {
     std::vector<route_map> route_maps = {};
 };
 
+// Receives the results of a case while it runs.
+struct run_listener {
+    std::function<void(const case_result &)> begun; // without rows
+    std::function<void(const row &)> measured;
+};
+
 struct session {
     const bench::environment &environment;
     bench::workspace &workspace;
     const std::vector<ceiling> &ceilings;
     bool is_quick;
     bench::progress &progress;
-    const row_listener &measured; // called for each row that is added to a result
-    std::string folder = {};      // for files
+    const run_listener &listener;
+    std::string folder = {}; // for files
 
-    // Returns the result with its rows connected to `measured`.
+    // Returns the result with its rows connected to `listener`.
     case_result begin(case_result result) const {
-        result.rows = row_list(
-            [listener = &measured, columns = result.label_columns](const row &row) { (*listener)(columns, row); });
+        listener.begun(result);
+        result.rows = row_list([measured = &listener.measured](const row &row) { (*measured)(row); });
         return result;
     }
 };

@@ -264,7 +264,7 @@ case_result run_batch(session &session) {
         {.note = joined({"scattered pieces in 16 allocations at each end, host memory is pinned; raw: the faster "
                          "of cuMemcpyBatchAsync and a loop of cuMemcpyAsync,\nor one copy of as many bytes; "
                          "all until the bytes have arrived. Check and plan: per piece, without the launch; raw "
-                         "includes the launch\n",
+                         "includes the launch;\n",
                          routes_note}),
          .label_columns = {"copy", "pieces", "form", "raw call"}});
     measure_thread(session, result.rows);

@@ -55,7 +55,7 @@ case_result run_both_ways(session &session) {
     case_result result = session.begin(
         {.note = joined({"sizes and GB/s cover both copies; the ceiling is the sum of the ceilings of both "
                          "directions; host memory is pinned;\ncuMemcpy*Async is one cuMemcpyHtoDAsync and one "
-                         "cuMemcpyDtoHAsync\n",
+                         "cuMemcpyDtoHAsync;\n",
                          contest_note}),
          .label_columns = {"copies", raw_call_column}});
     workspace &workspace = session.workspace;

@@ -39,7 +39,7 @@ public:
     session made() const {
         return {session_.environment, workspace_ ? *workspace_ : session_.workspace,
                 session_.ceilings,    session_.is_quick,
-                session_.progress,    session_.measured};
+                session_.progress,    session_.listener};
     }
 
 private:
@@ -241,7 +241,7 @@ case_result run_pageable(session &session) {
              "call "
              "of "
              "an instance, without options and with staging set up at open; p99: of ferry's\ncalls. The sizes of the "
-             "threads are the sum over all threads\n" +
+             "threads are the sum over all threads.\n" +
              note_on_costs(session),
          .label_columns = {"what", "copy", "ferry's call", "route", raw_call_column},
          .reference_column = "pinned"});

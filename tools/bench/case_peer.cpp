@@ -58,7 +58,7 @@ case_result run_peer(session &session) {
              "on a stream of device " + std::to_string(environment.device) +
              "; access: whether peer access is enabled in both directions; pitched: 13 B between rows, and in\n3D 3 "
              "rows "
-             "between slices; ceiling: the best cuMemcpyDtoDAsync of at least 64 MiB with that access\n" +
+             "between slices; ceiling: the best cuMemcpyDtoDAsync of at least 64 MiB with that access;\n" +
              contest_note,
          .label_columns = {"copy", "access", "box", "rows", "source", "destination", raw_call_column}});
     if (environment.report.device_count < 2) {

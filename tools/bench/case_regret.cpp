@@ -40,7 +40,7 @@ case_result run_regret(session &session) {
              {"all boxes of strided (row bytes, rows, source pitch, destination pitch) and of volume "
               "(array, texels, texel bytes, box,\npitch), host memory pinned; raw: the fastest of the "
               "driver's calls that can make the copy; all until the bytes have arrived; the targets allow\n10 % + "
-              "100 ns more than the best route and 2 % + 100 ns more than the raw call\n",
+              "100 ns more than the best route and 2 % + 100 ns more than the raw call;\n",
               routes_note}),
          .label_columns = {"copy", "grid", "shape", raw_call_column}});
     std::size_t left = count_boxes(session);

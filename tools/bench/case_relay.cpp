@@ -73,7 +73,7 @@ case_result run_relay(session &session) {
     case_result result = session.begin(
         {.note =
              joined({"without peer access in either direction; pitched: 13 B between rows, and in 3D 3 rows between "
-                     "slices; ceiling: the lower\nof the ceilings H2D and D2H\n",
+                     "slices; ceiling: the lower\nof the ceilings H2D and D2H;\n",
                      contest_note}),
          .label_columns = {"copy", "stream of", "box", "rows", "source", "destination", raw_call_column}});
     environment.need({"cuCtxDisablePeerAccess"});

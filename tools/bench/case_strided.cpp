@@ -16,8 +16,8 @@ case_result run_strided(session &session) {
         {.note = joined(
              {"First large boxes, of 16 MiB from or to the host, 64 MiB of narrow and 256 MiB of wide rows within "
               "the device, then up to\n64 Ki rows and 32 MiB, within the device 256 Ki and 64 MiB; pitches are "
-              "bytes from row to row; host memory is pinned;\nGB/s: each copied byte counts once\n",
-              contest_note, "\n", routes_note}),
+              "bytes from row to row; host memory is pinned;\nGB/s: each copied byte counts once;\n",
+              contest_note, ";\n", routes_note}),
          .label_columns = columns});
     strided_grid.visit(session, [&](const grid_box &of) {
         session.progress.show("strided", of.labels[0] + ' ' + of.labels[1] + " B rows", of.box.size.bytes());

@@ -89,7 +89,7 @@ case_result run_volume(session &session) {
         {.note =
              joined({"arrays of up to 64 MiB; inside: the array less a margin; linear memory is pinned or on the "
                      "device,\nwith tight rows or (odd) 13 B between rows and in 3D 3 rows between slices; ferry's: "
-                     "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop\n",
+                     "made with\nFERRY_ARRAY_SURFACE; many boxes: in one call, raw in a loop;\n",
                      contest_note}),
          .label_columns = columns});
     volume_grid.visit(session, [&](const grid_box &of) {

@@ -7,16 +7,13 @@
 #include <nlohmann/json.hpp>
 
 #include "../version.h"
-#include "report.h"
 #include "results.h"
+#include "text_table.h"
 #include "units.h"
 
 namespace bench {
 
 namespace {
-
-// Whether a label is a result of the run rather than a parameter of the row.
-bool is_finding(const std::string &label) { return label == "raw call" || label == "route"; }
 
 // The case, the labels and the size.
 using row_key = std::vector<std::string>;

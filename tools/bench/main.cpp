@@ -53,7 +53,7 @@ constexpr const bench_case *cases[] = {&linear_case,
 
 struct options {
     std::vector<std::string> cases; // empty: all
-    bool is_quick = false, is_strict = false, only_list = false, shows_progress = false;
+    bool is_quick = false, is_strict = false, only_list = false, shows_progress = false, is_wide = false;
     std::string json;                  // a file, "-" for stdout, or empty
     std::string report;                // an HTML file, or empty
     std::vector<std::string> compared; // two files, or empty
@@ -66,6 +66,7 @@ struct options {
     bool wants(const bench_case &which) const {
         return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
     }
+    table_form form() const { return is_wide ? table_form::wide : table_form::narrow; }
     std::vector<std::string> chosen_cases() const;
     // The page is created from a file.
     std::string json_path() const {
@@ -127,6 +128,10 @@ void declare(CLI::App &app, options &options) {
                    "The driver to run on; auto takes the software driver if there is no GPU")
         ->transform(CLI::CheckedTransformer(drivers))
         ->option_text("auto|cuda|software");
+    app.add_flag(
+        "--wide", options.is_wide,
+        "Print tables with all columns: spreads, routes, throughputs, targets. Their lines are longer than 100 "
+        "characters");
     app.add_flag("--strict", options.is_strict, "Exit with 1 if a row misses its target")->excludes(trace);
     app.add_flag("--progress", options.shows_progress, "Show the progress on stderr even if that is no terminal");
     app.add_flag("--list", options.only_list, "List the cases and exit");
@@ -169,11 +174,14 @@ bool measure(const options &options, results_file &results, std::ostream &out) {
     results.describe(info);
     bool is_missed = false;
     progress progress(options.chosen_cases(), options.is_quick, options.shows_progress);
-    const row_listener measured = [&](const std::vector<std::string> &label_columns, const row &row) {
-        results.add(label_columns, row);
-        trace_row(joined(row.labels));
-    };
-    session session = {environment, workspace, ceilings, options.is_quick, progress, measured, options.folder};
+    std::vector<std::string> label_columns;
+    const run_listener listener = {.begun = [&](const case_result &begun) { label_columns = begun.label_columns; },
+                                   .measured =
+                                       [&](const row &row) {
+                                           results.add(label_columns, row);
+                                           trace_row(joined(row.labels));
+                                       }};
+    session session = {environment, workspace, ceilings, options.is_quick, progress, listener, options.folder};
     for (const bench_case *each : cases) {
         if (!options.wants(*each)) continue;
         results.begin_case(*each);
@@ -182,7 +190,7 @@ bool measure(const options &options, results_file &results, std::ostream &out) {
         const case_result result = each->run(session);
         trace_case(each->name, begin_ns);
         results.end_case(result, progress.end_case());
-        print_case(out, *each, result, is_software);
+        print_case(out, *each, result, is_software, options.form());
         out << std::flush;
         is_missed = is_missed || (!is_software && has_missed_target(result));
     }

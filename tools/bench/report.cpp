@@ -4,17 +4,16 @@
 #include <cmath>
 #include <iterator>
 #include <ostream>
+#include <set>
 
 #include "../version.h"
+#include "text_table.h"
 #include "trace.h"
 #include "units.h"
 
 namespace bench {
 
 namespace {
-
-constexpr const char *no_hardware =
-    "SOFTWARE DRIVER: the CPU makes the copies. These are not hardware figures, and no row is judged.";
 
 double bandwidth(const row &row, const distribution &time_ns) {
     return static_cast<double>(row.bytes) / time_ns.median;
@@ -40,7 +39,7 @@ std::string route_text(const route_choice &choice, std::int32_t route) {
     return found->predicted_ns > 0 ? time + " (" + time_text(found->predicted_ns) + ')' : time;
 }
 
-std::vector<std::string> column_names(const case_result &result) {
+std::vector<std::string> wide_column_names(const case_result &result) {
     std::vector<std::string> names = result.label_columns;
     names.insert(names.end(), {"size", "raw", "ferry"});
     if (has(result, &row::max_ns)) names.emplace_back("ferry p99");
@@ -69,7 +68,7 @@ std::string target_text(const row &row) {
 
 std::string difference_text(double time_ns) { return (time_ns < 0 ? '-' : '+') + time_text(std::abs(time_ns)); }
 
-std::vector<std::string> cells(const case_result &result, const row &row, bool is_software) {
+std::vector<std::string> wide_cells(const case_result &result, const row &row, bool is_software) {
     std::vector<std::string> cells = row.labels;
     const distribution &raw = row.times.raw_ns, &ferry = row.times.ferry_ns;
     cells.insert(cells.end(), {size_text(row.bytes), spread_text(raw), spread_text(ferry)});
@@ -108,7 +107,7 @@ void print_numbers(std::ostream &out, const case_result &result) {
         for (const double number : line.numbers)
             lines.back().push_back(text("%.1f", number));
     }
-    print_table(out, lines, result.numbers.label_columns.size());
+    print_fitted_table(out, lines, result.numbers.label_columns.size());
 }
 
 // One letter for each box: the first letter of its route's name.
@@ -124,13 +123,76 @@ void print_route_map(std::ostream &out, const route_map &map) {
     }
 }
 
-// Rows of the software driver are not judged, so their targets would only confuse.
-void remove_targets(std::vector<std::vector<std::string>> &lines) {
+// Removes the columns that contain targets, verdicts and ceilings. The software driver has none.
+void remove_judgements(table_lines &lines) {
     const std::vector<std::string> names = lines.front();
     for (std::size_t i = names.size(); i-- > 0;)
-        if (names[i] == "target" || names[i] == "target is")
+        if (names[i] == "target" || names[i] == "target is" || names[i] == "verdict" || names[i] == "ceiling GB/s")
             for (std::vector<std::string> &line : lines)
                 line.erase(line.begin() + static_cast<std::ptrdiff_t>(i));
+}
+
+table_lines wide_table(const case_result &result, bool is_software) {
+    table_lines lines = {wide_column_names(result)};
+    for (const row &row : result.rows)
+        lines.push_back(wide_cells(result, row, is_software));
+    return lines;
+}
+
+// The labels that a narrow table contains: the parameters of the rows, or all labels if rows have equal parameters.
+std::vector<std::size_t> narrow_labels(const case_result &result) {
+    std::vector<std::size_t> parameters, all;
+    for (std::size_t i = 0; i < result.label_columns.size(); ++i) {
+        all.push_back(i);
+        if (!is_finding(result.label_columns[i])) parameters.push_back(i);
+    }
+    std::set<std::vector<std::string>> different;
+    for (const row &row : result.rows) {
+        std::vector<std::string> key = {size_text(row.bytes)};
+        for (const std::size_t i : parameters)
+            key.push_back(row.labels[i]);
+        different.insert(std::move(key));
+    }
+    return different.size() == result.rows.size() ? parameters : all;
+}
+
+const char *verdict_cell(const row &row) {
+    return row.outcome() == row_outcome::at_ceiling ? "at the ceiling" : verdict_text(row.judged(), false);
+}
+
+table_lines narrow_table(const case_result &result) {
+    const std::vector<std::size_t> labels = narrow_labels(result);
+    const auto line_of = [&](const std::vector<std::string> &all, std::initializer_list<std::string> numbers) {
+        std::vector<std::string> line;
+        for (const std::size_t i : labels)
+            line.push_back(all[i]);
+        line.insert(line.end(), numbers);
+        return line;
+    };
+    table_lines lines = {line_of(result.label_columns, {"size", "raw", "ferry", "raw/ferry", "target", "verdict"})};
+    for (const row &row : result.rows) {
+        const std::optional<double> target_ns = row.target_ns();
+        lines.push_back(line_of(row.labels, {size_text(row.bytes), time_text(row.times.raw_ns.median),
+                                             time_text(row.times.ferry_ns.median), text("%.3f", row.times.ratio.median),
+                                             target_ns ? time_text(*target_ns) : "-", verdict_cell(row)}));
+    }
+    return lines;
+}
+
+void print_rows(std::ostream &out, const case_result &result, bool is_software, table_form form) {
+    table_lines lines = form == table_form::wide ? wide_table(result, is_software) : narrow_table(result);
+    const std::size_t left_count =
+        form == table_form::wide ? result.label_columns.size() : narrow_labels(result).size();
+    if (is_software) {
+        remove_judgements(lines);
+        if (form == table_form::narrow)
+            for (std::vector<std::string> &line : lines)
+                line.emplace_back(); // the last column is aligned to the left, unlike the ratios
+    }
+    if (form == table_form::wide)
+        print_table(out, lines, left_count);
+    else
+        print_fitted_table(out, lines, left_count);
 }
 
 std::ptrdiff_t count_rows(const case_result &result, std::optional<verdict> judged) {
@@ -138,7 +200,7 @@ std::ptrdiff_t count_rows(const case_result &result, std::optional<verdict> judg
                          [&](const row &row) { return row.judged() == judged; });
 }
 
-void print_summary(std::ostream &out, const case_result &result) {
+void print_counts(std::ostream &out, const case_result &result) {
     out << "targets:";
     for (const verdict each : {verdict::met, verdict::within_spread, verdict::missed})
         out << (each == verdict::met ? " " : ", ") << count_rows(result, each) << ' ' << name_of(each);
@@ -147,62 +209,51 @@ void print_summary(std::ostream &out, const case_result &result) {
 
 } // namespace
 
-void print_table(std::ostream &out, const std::vector<std::vector<std::string>> &lines, std::size_t left_count) {
-    std::vector<std::size_t> widths(lines.front().size());
-    for (const auto &line : lines)
-        for (std::size_t i = 0; i < line.size(); ++i)
-            widths[i] = std::max(widths[i], width_of(line[i]));
-    for (const auto &line : lines) {
-        for (std::size_t i = 0; i + 1 < line.size(); ++i) {
-            const std::string padding(widths[i] - width_of(line[i]), ' ');
-            out << (i < left_count ? line[i] + padding : padding + line[i]) << "  ";
-        }
-        out << line.back() << '\n';
-    }
-}
+const char *const software_sentence =
+    "SOFTWARE DRIVER: the CPU makes all copies and runs all kernels, so the numbers show that every call works and "
+    "what "
+    "it costs on this processor, and say nothing about a GPU; no row has a ceiling, a target or a verdict.";
 
 void print_heading(std::ostream &out, const run_info &run) {
     const environment &environment = run.environment;
-    out << "ferry " << ferry_version_text() << " beside the raw driver: " << environment.device_info.name << " ("
-        << environment.device_info.pci_address << "), CUDA " << cuda_version_text(environment.report.driver_version)
-        << ", " << run.date << (run.is_quick ? ", quick" : "") << '\n';
-    if (environment.device_info.is_software) out << no_hardware << '\n';
+    const bool is_software = environment.device_info.is_software;
+    print_paragraph(out, "ferry " + ferry_version_text() + " beside the raw driver: " + environment.device_info.name +
+                             " (" + environment.device_info.pci_address + "), CUDA " +
+                             cuda_version_text(environment.report.driver_version) + ", " + run.date +
+                             (run.is_quick ? ", quick" : ""));
+    if (is_software) print_paragraph(out, software_sentence);
     if (is_tracing()) out << "TRACED: each of ferry's calls takes some microseconds longer than without --trace.\n";
     if (environment.report.fallback_reason)
         out << "No GPU: " << ferry_status_text(environment.report.fallback_reason) << '\n';
     out << "Opening: the first ferry_open with cuInit " << time_text(environment.first_open_ns) << "; later ferry_open "
         << time_text(run.opening.open_ns) << ", ferry_close " << time_text(run.opening.close_ns) << '\n';
-    out << "Ceilings, the best raw pinned copy in this run:";
-    for (const ceiling &ceiling : run.ceilings)
-        out << "  " << ceiling.direction << ' ' << three_digits(ceiling.bandwidth) << " GB/s";
-    out << "\nTimes are medians [p25..p75]. raw/ferry: median of paired ratios, above 1 ferry is faster. n: samples. "
-           "All "
-           "bytes that a\nrow moves were verified.\n";
-    if (environment.device_info.is_software)
-        out << "Kernels and staging run on the CPU too, and are many times slower there than the software driver's own "
-               "copies. By\ndefault ferry stages only after other work on a stream, where the driver's call would "
-               "block its caller.\n";
-    else
-        out << "A target is a minimum of the ratio before it, or a maximum time for ferry. It is met if all of "
-               "p25..p75 "
-               "reaches it,\nmissed if none of p25..p75 does, and else within the spread.\n";
+    if (!is_software) {
+        out << "Ceilings, the best raw pinned copy in this run:";
+        for (const ceiling &ceiling : run.ceilings)
+            out << "  " << ceiling.direction << ' ' << three_digits(ceiling.bandwidth) << " GB/s";
+        out << '\n';
+    }
+    print_paragraph(out,
+                    "Times are medians. raw/ferry: median of paired ratios, above 1 ferry is faster. All bytes that "
+                    "a row moves were verified. --wide and --json have the routes, the spreads and more.");
+    if (is_software) return;
+    print_paragraph(out, "target: the longest time with which ferry meets all targets of the row. met: with all of the "
+                         "middle half of the samples; missed: with none of it; at the ceiling: the target requires a "
+                         "higher throughput than the ceiling.");
 }
 
-void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software) {
-    out << '\n' << which.name << ": " << which.summary << '\n';
-    if (is_software) out << no_hardware << '\n';
-    out << result.note << '\n';
+void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software,
+                table_form form) {
+    out << '\n';
+    print_paragraph(out, std::string(which.name) + ": " + which.summary);
+    print_paragraph(out, result.note);
     if (!result.numbers.lines.empty()) print_numbers(out, result);
     if (!result.route_maps.empty()) out << "d: driver, k: kernel, s: staged, b: buffered\n";
     for (const route_map &map : result.route_maps)
         print_route_map(out, map);
     if (result.rows.empty()) return;
-    std::vector<std::vector<std::string>> lines = {column_names(result)};
-    for (const row &row : result.rows)
-        lines.push_back(cells(result, row, is_software));
-    if (is_software) remove_targets(lines);
-    print_table(out, lines, result.label_columns.size());
-    if (!is_software) print_summary(out, result);
+    print_rows(out, result, is_software, form);
+    if (!is_software) print_counts(out, result);
 }
 
 } // namespace bench

@@ -56,6 +56,8 @@ json to_json(const std::vector<std::string> &label_columns, const row &row, bool
             {"reference_ns", row.reference_ns ? to_json(*row.reference_ns) : json()},
             {"choice", row.choice ? to_json(*row.choice) : json()},
             {"of_link", row.of_link ? to_json(*row.of_link) : json()},
+            {"target_ns", or_null(is_software ? std::nullopt : row.target_ns())},
+            {"at_ceiling", !is_software && row.outcome() == row_outcome::at_ceiling},
             {"verdict", verdict_text(row.judged(), is_software)}};
 }
 
