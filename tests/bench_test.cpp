@@ -5,6 +5,7 @@
 
 #include "../tools/bench/case.h"
 #include "../tools/bench/progress.h"
+#include "../tools/bench/summary.h"
 #include "../tools/bench/text_table.h"
 #include "../tools/bench/units.h"
 
@@ -269,10 +270,11 @@ TEST(bench_arithmetic, waiting_times_are_in_words) {
 }
 
 TEST(bench_arithmetic, the_time_left_follows_the_completed_cases) {
+    constexpr run_kind quick_on_gpu = {.is_quick = true, .is_software = false};
     const std::vector<std::string> cases = {"linear", "strided", "batch"};
-    const double linear = expected_seconds("linear", true), strided = expected_seconds("strided", true),
-                 batch = expected_seconds("batch", true);
-    time_estimate estimate(cases, true);
+    const double linear = expected_seconds("linear", quick_on_gpu), strided = expected_seconds("strided", quick_on_gpu),
+                 batch = expected_seconds("batch", quick_on_gpu);
+    time_estimate estimate(cases, quick_on_gpu);
     EXPECT_DOUBLE_EQ(estimate.seconds_left(0), linear + strided + batch);
     EXPECT_DOUBLE_EQ(estimate.seconds_left(linear / 2), linear / 2 + strided + batch);
     EXPECT_DOUBLE_EQ(estimate.seconds_left(10 * linear), strided + batch) << "the case takes longer than expected";
@@ -281,7 +283,79 @@ TEST(bench_arithmetic, the_time_left_follows_the_completed_cases) {
     estimate.complete_case(strided);
     estimate.complete_case(batch);
     EXPECT_EQ(estimate.seconds_left(0), 0);
-    EXPECT_THROW(expected_seconds("no such case", false), std::logic_error);
+    EXPECT_THROW(expected_seconds("no such case", quick_on_gpu), std::logic_error);
+}
+
+TEST(bench_arithmetic, a_run_on_a_gpu_is_expected_to_take_a_range_of_times) {
+    const std::vector<std::string> cases = {"regret", "pageable"};
+    EXPECT_EQ(expected_text(cases, {true, true}).rfind("about ", 0), 0u);
+    EXPECT_NE(expected_text(cases, {true, false}).find(" to "), std::string::npos);
+    EXPECT_GT(expected_seconds("regret", {false, true}), expected_seconds("regret", {true, true}));
+    EXPECT_GT(expected_seconds("regret", {true, false}), expected_seconds("regret", {true, true}));
+}
+
+// ---- The summary
+
+constexpr bench_case made_up_case = {"a-case-with-words", "", nullptr};
+
+// A row that takes `slower` times as long as its target.
+row judged_row(std::string label, double slower) {
+    row one = row_of(100e3, slower * 100e3);
+    one.labels = {std::move(label)};
+    one.target = 1;
+    return one;
+}
+
+measured_case case_of(std::vector<row> rows) {
+    measured_case made = {&made_up_case, {.note = "", .label_columns = {"label"}}};
+    for (row &row : rows)
+        made.result.rows.push_back(std::move(row));
+    return made;
+}
+
+std::vector<std::string> summary_of(const std::vector<measured_case> &cases, bool is_software = false) {
+    std::stringstream out;
+    print_summary(out, cases, is_software);
+    std::vector<std::string> lines;
+    for (std::string line; std::getline(out, line);) {
+        EXPECT_LE(width_of(line), line_width) << line;
+        lines.push_back(line);
+    }
+    return lines;
+}
+
+TEST(bench_arithmetic, a_summary_counts_the_rows_of_each_case_and_shows_the_worst_first) {
+    row at_ceiling = judged_row("at the ceiling", 9);
+    at_ceiling.ceiling = 1 / 200e3; // the byte takes 200 us, and the target is 100 us
+    row without_target = judged_row("without a target", 9);
+    without_target.target = std::nullopt;
+    const std::vector<std::string> lines = summary_of(
+        {case_of({judged_row("won", 0.5), judged_row("lost", 1.5), judged_row("worst", 4), at_ceiling, without_target}),
+         case_of({})});
+    const std::string name = made_up_case.name;
+    ASSERT_EQ(lines.size(), 11u);
+    EXPECT_EQ(lines[1] + ' ' + lines[2],
+              "Summary: 5 rows of 1 cases: 1 won, 2 lost, 0 open, 1 at the ceiling, 1 without a "
+              "target. Cases without rows: " +
+                  name + '.');
+    EXPECT_EQ(lines[7].rfind("The worst 2 of 2 lost rows", 0), 0u) << lines[7];
+    EXPECT_EQ(lines[9].rfind(name + "  worst", 0), 0u) << lines[9];
+    EXPECT_NE(lines[9].find("400 µs  100 µs  4.00x"), std::string::npos) << lines[9];
+}
+
+TEST(bench_arithmetic, a_summary_of_all_cases_fits_on_a_screen) {
+    std::vector<measured_case> cases;
+    for (int i = 0; i < 31; ++i)
+        cases.push_back(case_of({judged_row("won", 0.5), judged_row(std::string(200, 'x'), 1 + i)}));
+    EXPECT_LE(summary_of(cases).size(), 30u);
+    cases.resize(2);
+    EXPECT_LE(summary_of(cases).size(), 24u);
+}
+
+TEST(bench_arithmetic, a_summary_of_the_software_driver_judges_nothing) {
+    const std::vector<std::string> lines = summary_of({case_of({judged_row("lost", 2)})}, true);
+    ASSERT_EQ(lines.size(), 2u);
+    EXPECT_EQ(lines[1], "Summary: 1 rows of 1 cases. No row is judged on the software driver.");
 }
 
 } // namespace

@@ -3,6 +3,7 @@
 Usage: bench_files.py [EMULATOR...] PROGRAM"""
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -83,3 +84,43 @@ with tempfile.TemporaryDirectory() as folder:
     linear, regret = told["cases"][:2]
     assert linear["name"] == "linear" and linear["rows"] and "seconds" in linear, linear
     assert regret["name"] == "regret" and regret["rows"] and "seconds" not in regret, regret
+
+# Ctrl-C ends a run after the row, says which rows are kept, and completes the JSON. A file has all rows, and so has a pipe.
+def is_kept(told, done, out):
+    assert done == 130, done
+    rows = sum(len(case["rows"]) for case in told["cases"])
+    assert rows and not told["complete"] and [case["name"] for case in told["cases"]] == ["linear", "regret"], told["cases"]
+    assert "INTERRUPTED" not in told["cases"][0]["note"] and "INTERRUPTED" in told["cases"][1]["note"], told["cases"]
+    assert "seconds" in told["cases"][1], told["cases"][1]
+    words = " ".join(out.split())
+    kept = f"INTERRUPTED: {rows} rows are kept. Complete cases: linear; in part: regret ({rows - len(told['cases'][0]['rows'])} rows); " \
+           "not measured: batch."
+    assert kept in words and "The run took " in words and "expected to take " in words, out
+    assert f"Summary: {rows} rows of 2 cases." in words, out
+
+
+if os.name != "nt":
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "results.json")
+        run = subprocess.Popen([*arguments, "--json", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        while not in_second_case(reading(path)):
+            assert run.poll() is None, "it ended before it was interrupted"
+            time.sleep(0.01)
+        run.send_signal(signal.SIGINT)
+        out, errors = run.communicate(timeout=60)
+        assert "Press Ctrl-C again" in errors, errors
+        is_kept(reading(path), run.returncode, out)
+        assert f"They are in {path}." in " ".join(out.split()), out
+
+    with tempfile.TemporaryFile(mode="w+", encoding="utf-8") as tables:
+        run = subprocess.Popen([*arguments, "--json", "-"], stdout=subprocess.PIPE, stderr=tables, text=True)
+        begun = ""
+        while '"regret"' not in begun or '"verdict"' not in begun.split('"regret"')[1]:
+            line = run.stdout.readline()
+            assert line, "it ended before it was interrupted"
+            begun += line
+        run.send_signal(signal.SIGINT)
+        told = json.loads(begun + run.stdout.read())
+        run.wait(timeout=60)
+        tables.seek(0)
+        is_kept(told, run.returncode, tables.read())

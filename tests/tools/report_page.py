@@ -133,6 +133,7 @@ assert any(trace["y"] == [11.0, 22.0, 44.0] for chart in charts for trace in cha
 # What must not be taken for figures of hardware, or for all of them, says so.
 software = page_of({**whole, "machine": {**whole["machine"], "is_software": True}, "quick": True}).visible()
 assert "These are results of the software driver" in software and "This was a quick run" in software
+assert "Best pinned copies" in visible and "Best pinned copies" not in software, "the software driver has no ceilings"
 cut_off = "{\n" + "".join(f"{json.dumps(name)}: {json.dumps(value)},\n" for name, value in whole.items()
                           if name not in ("cases", "complete"))
 cut_off += '"cases": [\n{"name": "linear", "rows": [\n' + ",\n".join(map(json.dumps, linear)) + ',\n{"labels": {"co'

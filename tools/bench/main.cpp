@@ -9,12 +9,16 @@
 #include "../version.h"
 #include "case.h"
 #include "compare.h"
+#include "interrupt.h"
 #include "progress.h"
 #include "report.h"
 #include "report_page.h"
 #include "second_process.h"
+#include "summary.h"
 #include "system/windows_api.h"
+#include "text_table.h"
 #include "trace.h"
+#include "units.h"
 
 namespace bench {
 
@@ -92,6 +96,15 @@ std::string case_list() {
     return list;
 }
 
+// The durations of all cases, for the help.
+std::string durations() {
+    const std::vector<std::string> all = options{}.chosen_cases();
+    const auto of = [&](bool is_quick, bool is_software) { return expected_text(all, {is_quick, is_software}); };
+    return "All cases take roughly " + of(true, false) + " on a GPU and " + of(true, true) +
+           " on the software driver, without --quick " + of(false, false) + " and " + of(false, true) +
+           ". Each run prints the time that it is expected to take";
+}
+
 void declare(CLI::App &app, options &options) {
     static const std::map<std::string, std::int32_t> drivers = {
         {"auto", FERRY_DRIVER_AUTO}, {"cuda", FERRY_DRIVER_CUDA}, {"software", FERRY_DRIVER_SOFTWARE}};
@@ -99,7 +112,7 @@ void declare(CLI::App &app, options &options) {
     for (const bench_case *each : cases)
         names.push_back(each->name);
     app.add_option("--case", options.cases, "Run only this case; may be repeated")->check(CLI::IsMember(names));
-    app.add_flag("--quick", options.is_quick, "Run fewer sizes and samples: seconds instead of minutes");
+    app.add_flag("--quick", options.is_quick, "Run fewer sizes and samples. " + durations());
     app.add_option("--json", options.json,
                    "Write the results to this file, row by row; - means stdout (tables go to stderr)")
         ->type_name("FILE");
@@ -154,15 +167,57 @@ bool has_missed_target(const case_result &result) {
                        [](const row &row) { return row.judged() == verdict::missed; });
 }
 
-std::string joined(const std::vector<std::string> &labels) {
-    std::string line;
-    for (const std::string &label : labels)
-        line += (line.empty() ? "" : ", ") + label;
-    return line;
+// The results of a run.
+struct run_results {
+    std::vector<measured_case> cases;
+    bool is_software = false;
+    bool is_last_incomplete = false; // Ctrl-C has ended the last case
+    std::vector<std::string> not_measured;
+
+    bool is_interrupted() const { return is_last_incomplete || !not_measured.empty(); }
+};
+
+// Keeps the rows of the case that runs, and passes them on.
+class case_recorder {
+public:
+    explicit case_recorder(results_file &file) : file_(file) {}
+    run_listener listener() {
+        return {.begun = [this](const case_result &result) { so_far_ = result; },
+                .measured =
+                    [this](const row &row) {
+                        // Ctrl-C reaches processes that measurements use, too. So the row is perhaps wrong.
+                        stop_if_interrupted();
+                        file_.add(so_far_.label_columns, row);
+                        so_far_.rows.push_back(row);
+                        trace_row(names_of(row.labels));
+                    }};
+    }
+    void clear() { so_far_ = {}; }
+    // The result of a case that Ctrl-C has ended.
+    case_result incomplete_result() const {
+        case_result result = so_far_;
+        result.note += std::string(result.note.empty() ? "" : "\n") + "INTERRUPTED: the case has more rows.";
+        return result;
+    }
+
+private:
+    results_file &file_;
+    case_result so_far_;
+};
+
+// Runs a case. Returns nothing if Ctrl-C has ended it. A process that the case uses may fail after Ctrl-C.
+std::optional<case_result> run_case(const bench_case &which, session &session) {
+    try {
+        return which.run(session);
+    } catch (const interrupted &) {
+        return std::nullopt;
+    } catch (const std::exception &) {
+        if (!is_interrupted()) throw;
+        return std::nullopt;
+    }
 }
 
-// Runs the cases. Returns whether a row has missed its target.
-bool measure(const options &options, results_file &results, std::ostream &out) {
+run_results measure(const options &options, results_file &results, std::ostream &out) {
     const environment environment(options.driver, options.device);
     const bool is_software = environment.device_info.is_software;
     if (is_software && options.is_quick) ignore_budgets();
@@ -170,32 +225,70 @@ bool measure(const options &options, results_file &results, std::ostream &out) {
     const std::vector<ceiling> ceilings = measure_ceilings(environment, workspace);
     const run_info info = {environment, measure_opening(environment), ceilings, today_utc(), options.is_quick};
     print_heading(out, info);
+    const std::vector<std::string> chosen = options.chosen_cases();
+    const run_kind kind = {options.is_quick, is_software};
+    print_paragraph(out, text("%zu cases, expected to take ", chosen.size()) + expected_text(chosen, kind) + " (" +
+                             origin_of_expected_times(kind) + "). Ctrl-C ends the run and keeps its rows.");
+    out << std::flush;
 
     results.describe(info);
-    bool is_missed = false;
-    progress progress(options.chosen_cases(), options.is_quick, options.shows_progress);
-    std::vector<std::string> label_columns;
-    const run_listener listener = {.begun = [&](const case_result &begun) { label_columns = begun.label_columns; },
-                                   .measured =
-                                       [&](const row &row) {
-                                           results.add(label_columns, row);
-                                           trace_row(joined(row.labels));
-                                       }};
+    run_results run;
+    run.is_software = is_software;
+    progress progress(chosen, kind, options.shows_progress);
+    case_recorder recorder(results);
+    const run_listener listener = recorder.listener();
     session session = {environment, workspace, ceilings, options.is_quick, progress, listener, options.folder};
     for (const bench_case *each : cases) {
         if (!options.wants(*each)) continue;
+        if (is_interrupted()) {
+            run.not_measured.emplace_back(each->name);
+            continue;
+        }
+        recorder.clear();
         results.begin_case(*each);
         progress.begin_case();
         const double begin_ns = now_ns();
-        const case_result result = each->run(session);
+        const std::optional<case_result> result = run_case(*each, session);
         trace_case(each->name, begin_ns);
-        results.end_case(result, progress.end_case());
-        print_case(out, *each, result, is_software, options.form());
+        run.is_last_incomplete = !result;
+        run.cases.push_back({each, result ? *result : recorder.incomplete_result()});
+        results.end_case(run.cases.back().result, progress.end_case());
+        print_case(out, *each, run.cases.back().result, is_software, options.form());
         out << std::flush;
-        is_missed = is_missed || (!is_software && has_missed_target(result));
     }
-    return is_missed;
+    print_summary(out, run.cases, is_software);
+    return run;
 }
+
+// Says which rows are kept after Ctrl-C.
+void print_interruption(std::ostream &out, const run_results &run, const std::string &json_path) {
+    std::size_t rows = 0;
+    std::vector<std::string> complete;
+    for (const measured_case &each : run.cases) {
+        rows += each.result.rows.size();
+        complete.emplace_back(each.which->name);
+    }
+    std::string incomplete = "none";
+    if (run.is_last_incomplete) {
+        incomplete = complete.back() + text(" (%zu rows)", run.cases.back().result.rows.size());
+        complete.pop_back();
+    }
+    const auto list = [](const std::vector<std::string> &names) { return names.empty() ? "none" : names_of(names); };
+    print_paragraph(out, text("INTERRUPTED: %zu rows are kept. Complete cases: ", rows) + list(complete) +
+                             "; in part: " + incomplete + "; not measured: " + list(run.not_measured) + ". " +
+                             (json_path.empty()  ? "Without --json, they are only in the tables above."
+                              : json_path == "-" ? "They are in the JSON on stdout."
+                                                 : "They are in " + json_path + '.'));
+}
+
+bool has_missed_target(const run_results &run) {
+    if (run.is_software) return false;
+    for (const measured_case &each : run.cases)
+        if (has_missed_target(each.result)) return true;
+    return false;
+}
+
+constexpr int exit_code_of_interrupt = 130; // as a shell reports SIGINT
 
 int run(const options &options) {
     if (options.importer_socket >= 0) {
@@ -203,17 +296,25 @@ int run(const options &options) {
         return 0;
     }
     if (options.json == "-" && !options.report.empty()) fail("--report makes the page from a file: --json FILE, not -");
+    const double begin_ns = now_ns();
     results_file results(options.json_path()); // fails now, not after minutes of measurements
     std::ostream &out = options.json == "-" ? std::cerr : std::cout;
     if (!options.trace.empty()) begin_trace(options.trace);
-    const bool is_missed = measure(options, results, out);
+    catch_interrupts();
+    const run_results found = measure(options, results, out);
     end_trace();
-    results.complete();
+    if (found.is_interrupted())
+        results.end_early();
+    else
+        results.complete();
+    out << "The run took " << duration_text((now_ns() - begin_ns) / 1e9) << ".\n";
+    if (found.is_interrupted()) print_interruption(out, found, options.json_path());
     if (!options.report.empty()) {
         write_report_page(options.json_path(), options.report);
         out << '\n' << options.report << ": the page, made from " << options.json_path() << '\n';
     }
-    return is_missed && options.is_strict ? 1 : 0;
+    if (found.is_interrupted()) return exit_code_of_interrupt;
+    return options.is_strict && has_missed_target(found) ? 1 : 0;
 }
 
 int run(int argument_count, char **arguments) {

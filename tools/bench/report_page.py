@@ -159,6 +159,11 @@ def add_speeds(chart, x, rows):
                    spread=[(speed(row, side, "p75"), speed(row, side, "p25")) for row in rows])
 
 
+def limit_of(report, row):
+    """The software driver has no limit."""
+    return None if report["machine"]["is_software"] else row["ceiling_gb_per_s"]
+
+
 def speed_chart(title, detail, sizes, rows, limit=None):
     chart = Chart(title, detail)
     add_speeds(chart, sizes, rows)
@@ -229,7 +234,7 @@ def charts_by_size(report):
     charts = []
     for case, labels, rows in groups_by_size(report, *CASES_BY_SIZE):
         sizes = [row["bytes"] for row in rows]
-        charts.append(speed_chart(*title_of(case, labels), sizes, rows, rows[-1]["ceiling_gb_per_s"]))
+        charts.append(speed_chart(*title_of(case, labels), sizes, rows, limit_of(report, rows[-1])))
     return charts
 
 
@@ -257,7 +262,7 @@ def charts_by_width(report):
         widths = sorted(best)
         charts.append(speed_chart(
             f"Rows {DIRECTIONS.get(copy, copy)}", f"pinned memory, {gaps}" if copy != "D2D" else gaps, widths,
-            [best[width] for width in widths], best[widths[-1]]["ceiling_gb_per_s"]))
+            [best[width] for width in widths], limit_of(report, best[widths[-1]])))
     return charts
 
 
@@ -527,8 +532,9 @@ def facts(report):
     if machine.get("staging_threads"):
         threads, buffer = counted(machine["staging_threads"], "thread"), size_text(machine["staging_bytes"])
         yield "Staging", f"{threads}, {buffer} for each device"
-    yield "Best pinned copies", ", ".join(f"{DIRECTIONS.get(way, way)} {three_digits(rate)} GB/s"
-                                          for way, rate in (report.get("ceilings_gb_per_s") or {}).items())
+    if not machine["is_software"]:
+        yield "Best pinned copies", ", ".join(f"{DIRECTIONS.get(way, way)} {three_digits(rate)} GB/s"
+                                              for way, rate in (report.get("ceilings_gb_per_s") or {}).items())
     yield "ferry", f"{report['ferry_version']}, opened in {time_text(report['opening_ns']['open'])}"
     yield "Run", report["date"].replace("T", " ").replace("Z", " UTC") + (", quick" if report["quick"] else "")
     words = {"met": "meet their target", "within the spread": "within the spread", "missed": "miss it"}

@@ -174,8 +174,7 @@ const char *verdict_text(const std::optional<verdict> &verdict, bool is_software
 results_file::results_file(std::string path)
     : path_(std::move(path)),
       is_file_(path_ != "-" && (!std::filesystem::exists(path_) || std::filesystem::is_regular_file(path_))) {
-    if (path_.empty()) return;
-    if (path_ != "-") file_.open(path_, std::ios::binary | std::ios::trunc);
+    if (path_ != "-" && !path_.empty()) file_.open(path_, std::ios::binary | std::ios::trunc);
     write("", std::string("{\"cases\": [") + closing_of_run);
 }
 
@@ -208,20 +207,32 @@ void results_file::end_case(const case_result &result, double seconds) {
 }
 
 void results_file::complete() {
+    is_complete_ = true;
+    end_early();
+}
+
+void results_file::end_early() {
+    const char *const closing = is_complete_ ? closing_of_complete_run : closing_of_run;
     if (is_file_)
-        write("", closing_of_complete_run);
+        write("", closing);
     else
-        write(closing_of_complete_run, "");
+        write(closing, "");
+}
+
+json results_file::written() const {
+    if (!is_file_ && !path_.empty()) return json::parse(text_);
+    return json::parse(text_ + (is_complete_ ? closing_of_complete_run : closing_of_run));
 }
 
 void results_file::write(const std::string &text, const std::string &closing) {
+    const auto end = static_cast<std::streamoff>(text_.size()); // offset of the closing brackets
+    text_ += text;
     if (path_.empty()) return;
     std::ostream &out = path_ == "-" ? std::cout : file_;
-    if (is_file_) out.seekp(end_);
+    if (is_file_) out.seekp(end);
     const std::string written = is_file_ ? text + closing : text;
     if (!out.write(written.data(), static_cast<std::streamsize>(written.size())).flush())
         fail("cannot write " + (path_ == "-" ? "to stdout" : path_));
-    end_ += static_cast<std::streamoff>(text.size());
 }
 
 json read_results(const std::string &path) {

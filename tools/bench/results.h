@@ -33,13 +33,17 @@ const char *verdict_text(const std::optional<verdict> &verdict, bool is_software
 // killed. A pipe gets the closing brackets at the end of the run.
 class results_file {
 public:
-    // A file, "-" for stdout, or empty: writes nothing. Throws if the file cannot be written.
+    // A file, "-" for stdout, or empty: writes no file. Throws if the file cannot be written.
     explicit results_file(std::string path);
     void describe(const run_info &run);
     void begin_case(const bench_case &which);
     void add(const std::vector<std::string> &label_columns, const row &row);
     void end_case(const case_result &result, double seconds);
     void complete();
+    // Instead of complete(), after a case has ended: the run has ended early.
+    void end_early();
+    // The document that has been written, for example to compare it. Also without a file.
+    json written() const;
 
 private:
     void write(const std::string &text, const std::string &closing);
@@ -47,8 +51,8 @@ private:
     const std::string path_;
     const bool is_file_; // not a pipe
     std::ofstream file_;
-    std::streamoff end_ = 0; // offset of the closing brackets
-    bool is_first_case_ = true, is_first_row_ = true, is_software_ = false;
+    std::string text_; // all that was written, without the closing brackets
+    bool is_first_case_ = true, is_first_row_ = true, is_software_ = false, is_complete_ = false;
 };
 
 // Reads a results file, even if its end is missing. Throws with a readable message if the file is not a results file.

@@ -132,6 +132,12 @@ std::vector<std::string> wrapped(const std::string &text, std::size_t width) {
     return lines;
 }
 
+std::string shortened(const std::string &text, std::size_t width) {
+    if (width_of(text) <= width) return text;
+    std::string rest = text;
+    return cut_off(rest, width - 1) + "…";
+}
+
 void print_paragraph(std::ostream &out, const std::string &text) {
     for (const std::string &line : wrapped(text, line_width))
         out << line << '\n';

@@ -15,6 +15,9 @@ using table_lines = std::vector<std::vector<std::string>>; // the first line con
 // Splits a text at its spaces into lines of at most `width` columns. A longer word is cut.
 std::vector<std::string> wrapped(const std::string &text, std::size_t width);
 
+// Returns the text, or its first columns and "…" if it has more than `width` columns.
+std::string shortened(const std::string &text, std::size_t width);
+
 // Prints the text as one paragraph. Line breaks in the text count as spaces.
 void print_paragraph(std::ostream &out, const std::string &text);
 
