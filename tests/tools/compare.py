@@ -47,21 +47,33 @@ path("after.json").write_text(json.dumps(after))
 done = run("--compare", "before.json", "after.json")
 assert done.returncode == 0 and not done.stderr, done
 printed = done.stdout
-assert line_of(printed, "64 KiB").split()[-1] == "slower" and "+20.0 %" in line_of(printed, "64 KiB"), printed
-assert "10.0 [9.80..10.2] µs" in line_of(printed, "64 KiB") and "12.0 [11.8..12.2] µs" in line_of(printed, "64 KiB"), printed
-assert line_of(printed, "128 KiB").split()[-1] == "faster" and "-50.0 %" in line_of(printed, "128 KiB"), printed
-assert "+10.0 %" in line_of(printed, "256 KiB") and line_of(printed, "256 KiB").rstrip().endswith("%"), "within the spread"
-assert "+0.0 %" in line_of(printed, "512 KiB") and "1.20 [1.18..1.22] ms" in line_of(printed, "512 KiB"), printed
+assert max(map(len, printed.splitlines())) <= 100, printed
+assert "+20.0 %" in line_of(printed, "64 KiB") and "10.0 [9.80..10.2] µs" in line_of(printed, "64 KiB"), printed
+assert "12.0 [11.8..12.2] µs" in line_of(printed, "64 KiB") and "-50.0 %" in line_of(printed, "128 KiB"), printed
+assert "256 KiB" not in printed and "512 KiB" not in printed, "rows within the spread"
 assert " 2 KiB" not in printed and "linear  H2D, pinned  1 KiB" not in printed, "rows of one file only"
-assert "+100.0 %" in line_of(printed, "batch", "slower"), "the second of two rows with equal labels"
+# The greatest change is the first. Of two rows with equal labels, the second has changed.
+lines = [line.split("  ")[0].strip() or line for line in printed.splitlines()]
+assert lines[lines.index("Slower, 2 rows:") + 2:][:2] == ["batch", "linear"], printed
+assert lines[lines.index("Faster, 1 row:") + 2] == "linear", printed
+assert "+100.0 %" in line_of(printed, "batch", "D2D"), printed
+assert line_of(printed, "linear  ", "4       1       1").split() == ["linear", "4", "1", "1", "2"], printed
 assert "6 rows in both: 1 faster, 2 slower, 3 within the spread; only in A: 1, only in B: 1" in printed, printed
 assert "machines differ" not in printed and "SOFTWARE" not in printed and "incomplete" not in printed, printed
 
-other = results([case("linear", [linear(64 * KiB, 12e3)])], is_software=True, complete=False)
+printed = run("--compare", "before.json", "after.json", "--wide").stdout
+assert "Within the spread, 3 rows:" in printed and "+10.0 %" in line_of(printed, "256 KiB"), printed
+assert "+0.0 %" in line_of(printed, "512 KiB") and "1.20 [1.18..1.22] ms" in line_of(printed, "512 KiB"), printed
+printed = run("--compare", "before.json", "after.json", "--case", "batch").stdout
+assert "2 rows in both: 0 faster, 1 slower, 1 within the spread; only in A: 0, only in B: 0" in printed, printed
+
+other = results([case("linear", [linear(64 * KiB, 12e3)])], is_software=True, complete=False, quick=True)
 path("other.json").write_text(json.dumps(other))
 printed = run("--compare", "before.json", "other.json").stdout
 assert "The machines differ" in printed and "incomplete" in line_of(printed, "other.json:"), printed
-assert "SOFTWARE DRIVER" in run("--compare", "other.json", "other.json").stdout
+assert "Only one of the runs is quick" in printed, printed
+printed = run("--compare", "other.json", "other.json").stdout
+assert "SOFTWARE DRIVER" in printed and "Only one" not in printed and "Slower" not in printed, printed
 
 # What is no report is named, in a sentence.
 path("text.json").write_text("hello\nworld\n")
@@ -72,7 +84,9 @@ for wrong, why in [("text.json", "is not a report of ferry-bench"), ("list.json"
     for files in [("before.json", wrong), (wrong, "before.json")]:
         refused = run("--compare", *files)
         assert refused.returncode == 1 and why in refused.stderr and wrong in refused.stderr and not refused.stdout, refused
-assert run("--compare", "before.json").returncode != 0, "two files"
+    refused = run("--compare", wrong, "--case", "routes", "--driver", "software")
+    assert refused.returncode == 1 and why in refused.stderr and not refused.stdout, refused
+assert run("--compare").returncode != 0 and run("--compare", *3 * ["before.json"]).returncode != 0, "one file or two"
 
 # The end may be missing: what ferry-bench has written is cut off at many places.
 assert run("--case", "linear", "--case", "submit", "--quick", "--driver", "software", "--json", "whole.json").returncode == 0
@@ -91,3 +105,17 @@ assert max(found) == rows and min(found) < rows / 10, found
 
 version = run("--version")
 assert version.returncode == 0 and version.stdout.startswith("ferry-bench ") and version.stdout.count(".") == 2, version
+
+# One file is compared with the run, even if the run replaces the file. Cases that the run does not measure do not count.
+whole = json.loads(whole)
+linear_rows = next(case["rows"] for case in whole["cases"] if case["name"] == "linear")
+for row in linear_rows:
+    for value in row["ferry_ns"]: row["ferry_ns"][value] *= 100
+path("old.json").write_text(json.dumps(whole))
+for more in [[], ["--json", "-"], ["--json", "old.json"]]:
+    done = run("--compare", "old.json", "--case", "linear", "--quick", "--driver", "software", *more)
+    assert done.returncode == 0, done
+    printed = done.stderr if "-" in more else done.stdout
+    count = len(linear_rows)
+    assert f"Faster, {count} rows:" in printed and "B  this run: ferry " in printed, printed
+    assert f"{count} rows in both: {count} faster, 0 slower, 0 within the spread; only in A: 0, only in B: 0" in printed, printed

@@ -60,15 +60,18 @@ struct options {
     bool is_quick = false, is_strict = false, only_list = false, shows_progress = false, is_wide = false;
     std::string json;                  // a file, "-" for stdout, or empty
     std::string report;                // an HTML file, or empty
-    std::vector<std::string> compared; // two files, or empty
+    std::vector<std::string> compared; // two files, one to compare with the run, or empty
     std::string trace;                 // a file, or empty
     int device = 0;
     int importer_socket = -1; // set in a second process
     std::int32_t driver = FERRY_DRIVER_AUTO;
     std::string folder = std::filesystem::temp_directory_path().string();
 
-    bool wants(const bench_case &which) const {
-        return cases.empty() || std::find(cases.begin(), cases.end(), which.name) != cases.end();
+    bool wants(const std::string &name) const {
+        return cases.empty() || std::find(cases.begin(), cases.end(), name) != cases.end();
+    }
+    comparison_options comparison() const {
+        return {[this](const std::string &name) { return wants(name); }, is_wide};
     }
     table_form form() const { return is_wide ? table_form::wide : table_form::narrow; }
     std::vector<std::string> chosen_cases() const;
@@ -82,7 +85,7 @@ struct options {
 std::vector<std::string> options::chosen_cases() const {
     std::vector<std::string> names;
     for (const bench_case *each : bench::cases)
-        if (wants(*each)) names.emplace_back(each->name);
+        if (wants(each->name)) names.emplace_back(each->name);
     return names;
 }
 
@@ -118,10 +121,11 @@ void declare(CLI::App &app, options &options) {
         ->type_name("FILE");
     app.add_option(
            "--compare", options.compared,
-           "Compare two files that --json has written, instead of measuring: the rows of both, the changes, and "
-           "which of them are beyond the spread")
-        ->expected(2)
-        ->option_text("A.json B.json");
+           "Show what became slower and faster between two runs, beyond the spread of both. With two files that "
+           "--json has written, compare them instead of measuring. With one file, run the cases and compare "
+           "the file with this run. --case selects cases; --wide adds the rows that have not changed")
+        ->expected(1, 2)
+        ->option_text("OLD.json [NEW.json]");
     app.add_option(
            "--report", options.report,
            "Write a page of charts to this HTML file, with Python and its package plotly; without --json the results "
@@ -175,6 +179,10 @@ struct run_results {
     std::vector<std::string> not_measured;
 
     bool is_interrupted() const { return is_last_incomplete || !not_measured.empty(); }
+    bool has(const std::string &name) const {
+        return std::any_of(cases.begin(), cases.end(),
+                           [&](const measured_case &each) { return each.which->name == name; });
+    }
 };
 
 // Keeps the rows of the case that runs, and passes them on.
@@ -239,7 +247,7 @@ run_results measure(const options &options, results_file &results, std::ostream 
     const run_listener listener = recorder.listener();
     session session = {environment, workspace, ceilings, options.is_quick, progress, listener, options.folder};
     for (const bench_case *each : cases) {
-        if (!options.wants(*each)) continue;
+        if (!options.wants(each->name)) continue;
         if (is_interrupted()) {
             run.not_measured.emplace_back(each->name);
             continue;
@@ -296,6 +304,8 @@ int run(const options &options) {
         return 0;
     }
     if (options.json == "-" && !options.report.empty()) fail("--report makes the page from a file: --json FILE, not -");
+    std::optional<compared_run> before; // read now, because the run may replace the file
+    if (!options.compared.empty()) before = read_run(options.compared[0]);
     const double begin_ns = now_ns();
     results_file results(options.json_path()); // fails now, not after minutes of measurements
     std::ostream &out = options.json == "-" ? std::cerr : std::cout;
@@ -309,6 +319,12 @@ int run(const options &options) {
         results.complete();
     out << "The run took " << duration_text((now_ns() - begin_ns) / 1e9) << ".\n";
     if (found.is_interrupted()) print_interruption(out, found, options.json_path());
+    if (before) {
+        comparison_options shown = options.comparison();
+        shown.wants_case = [&](const std::string &name) { return found.has(name); };
+        out << '\n';
+        compare_results(out, *before, {"this run", results.written()}, shown);
+    }
     if (!options.report.empty()) {
         write_report_page(options.json_path(), options.report);
         out << '\n' << options.report << ": the page, made from " << options.json_path() << '\n';
@@ -330,8 +346,9 @@ int run(int argument_count, char **arguments) {
         return 0;
     }
     try {
-        if (!options.compared.empty()) {
-            compare_results(std::cout, options.compared[0], options.compared[1]);
+        if (options.compared.size() == 2) {
+            compare_results(std::cout, read_run(options.compared[0]), read_run(options.compared[1]),
+                            options.comparison());
             return 0;
         }
         return run(options);
