@@ -335,7 +335,7 @@ TEST(bench_arithmetic, a_summary_counts_the_rows_of_each_case_and_shows_the_wors
     const std::string name = made_up_case.name;
     ASSERT_EQ(lines.size(), 11u);
     EXPECT_EQ(lines[1] + ' ' + lines[2],
-              "Summary: 5 rows of 1 cases: 1 won, 2 lost, 0 open, 1 at the ceiling, 1 without a "
+              "Summary: 5 rows of 1 case: 1 won, 2 lost, 0 open, 1 at the ceiling, 1 without a "
               "target. Cases without rows: " +
                   name + '.');
     EXPECT_EQ(lines[7].rfind("The worst 2 of 2 lost rows", 0), 0u) << lines[7];
@@ -355,7 +355,7 @@ TEST(bench_arithmetic, a_summary_of_all_cases_fits_on_a_screen) {
 TEST(bench_arithmetic, a_summary_of_the_software_driver_judges_nothing) {
     const std::vector<std::string> lines = summary_of({case_of({judged_row("lost", 2)})}, true);
     ASSERT_EQ(lines.size(), 2u);
-    EXPECT_EQ(lines[1], "Summary: 1 rows of 1 cases. No row is judged on the software driver.");
+    EXPECT_EQ(lines[1], "Summary: 1 row of 1 case. No row is judged on the software driver.");
 }
 
 } // namespace

@@ -117,6 +117,25 @@ permuted = [(row["labels"]["run"], row["target"]) for row in nests
             if row["labels"]["nest"].startswith("transpose") or "WHTKBL" in row["labels"]["nest"]]
 assert permuted == [("1 B", 0.6), ("2 B", 0.8), ("4 B", 0.8), ("8 B", 0.8), ("2 B", 0.6)], permuted
 
+# Random nests: each copy is measured with the kernel and as boxes, and the run is the same every time.
+def nests_of(told):
+    return [{name: text for name, text in row["labels"].items() if name != "raw call"} for row in told]
+
+
+random_nests = cases["nests-regret"]["rows"]
+assert len(random_nests) == 40 and {row["labels"]["copy"] for row in random_nests} == {"D2D", "H2D", "D2H"}, random_nests
+for row in random_nests:
+    assert set(row["choice"]["routes"]) == {"driver", "kernel"}, row
+    best_ns = check_choice(row)
+    assert abs(row["choice"]["target"] - best_ns / (1.1 * best_ns + 1000)) < 1e-9 and row["target"] is None, row
+    assert row["raw_ns"]["median"] == best_ns, row
+    assert row["labels"]["raw call"] in ["kernel", "boxes"] and int(row["labels"]["boxes"]) >= 1, row
+axes = {row["labels"]["counts"].count(" x ") + 1 for row in random_nests}
+assert min(axes) == 2 and max(axes) == 5 and {row["labels"]["gaps"] for row in random_nests} == {"yes", "no"}, axes
+again = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--case", "nests-regret", "--json", "-"], check=True,
+                       text=True, capture_output=True, encoding="utf-8")
+assert nests_of(json.loads(again.stdout)["cases"][0]["rows"]) == nests_of(random_nests), "the same nests"
+
 # Files: a cold file is compared with plain reads too, and has a target beside the fastest. A RAM disk keeps its files cached.
 plain = ["pread, 8 threads", "pread, 16 threads", "O_DIRECT, 8 threads", "O_DIRECT, 16 threads"]
 colds = [row for row in cases["file"]["rows"] if row["labels"]["cache"] != "warm"]

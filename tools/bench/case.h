@@ -220,6 +220,7 @@ extern const bench_case address_case;
 extern const bench_case ipc_open_case;
 extern const bench_case batch_case;
 extern const bench_case nests_case;
+extern const bench_case nests_regret_case;
 extern const bench_case urgent_case;
 extern const bench_case interference_case;
 extern const bench_case pageable_case;

@@ -97,13 +97,13 @@ row measure_routes(session &session, task task, double budget_ns) {
 }
 
 route_choice compare_routes(std::vector<route_choice::route> routes, std::span<const samples> forced,
-                            const samples &chosen) {
+                            const samples &chosen, const allowance &more) {
     std::size_t best = 0;
     for (std::size_t i = 0; i < routes.size(); ++i) {
         routes[i].time_ns = summarise(forced[i]);
         if (routes[i].time_ns.median < routes[best].time_ns.median) best = i;
     }
-    const double target = target_of(more_than_best_route, routes[best].time_ns.median);
+    const double target = target_of(more, routes[best].time_ns.median);
     return {.routes = std::move(routes),
             .chosen = std::nullopt,
             .ratio = compare(forced[best], chosen).ratio,

@@ -42,7 +42,7 @@ row measure_routes(session &session, task task, double budget_ns);
 // Compares the samples of each forced route with the samples of ferry's choice in the same rounds. Sets the routes'
 // times.
 route_choice compare_routes(std::vector<route_choice::route> routes, std::span<const samples> forced,
-                            const samples &chosen);
+                            const samples &chosen, const allowance &more = more_than_best_route);
 // The budget of a row in a table.
 double contest_budget_ns(const session &session);
 

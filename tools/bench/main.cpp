@@ -43,6 +43,7 @@ constexpr const bench_case *cases[] = {&linear_case,
                                        &ipc_open_case,
                                        &batch_case,
                                        &nests_case,
+                                       &nests_regret_case,
                                        &urgent_case,
                                        &interference_case,
                                        &pageable_case,
@@ -235,7 +236,7 @@ run_results measure(const options &options, results_file &results, std::ostream 
     print_heading(out, info);
     const std::vector<std::string> chosen = options.chosen_cases();
     const run_kind kind = {options.is_quick, is_software};
-    print_paragraph(out, text("%zu cases, expected to take ", chosen.size()) + expected_text(chosen, kind) + " (" +
+    print_paragraph(out, counted(chosen.size(), "case") + ", expected to take " + expected_text(chosen, kind) + " (" +
                              origin_of_expected_times(kind) + "). Ctrl-C ends the run and keeps its rows.");
     out << std::flush;
 
@@ -278,11 +279,11 @@ void print_interruption(std::ostream &out, const run_results &run, const std::st
     }
     std::string incomplete = "none";
     if (run.is_last_incomplete) {
-        incomplete = complete.back() + text(" (%zu rows)", run.cases.back().result.rows.size());
+        incomplete = complete.back() + " (" + counted(run.cases.back().result.rows.size(), "row") + ')';
         complete.pop_back();
     }
     const auto list = [](const std::vector<std::string> &names) { return names.empty() ? "none" : names_of(names); };
-    print_paragraph(out, text("INTERRUPTED: %zu rows are kept. Complete cases: ", rows) + list(complete) +
+    print_paragraph(out, "INTERRUPTED: " + counted(rows, "row") + " kept. Complete cases: " + list(complete) +
                              "; in part: " + incomplete + "; not measured: " + list(run.not_measured) + ". " +
                              (json_path.empty()  ? "Without --json, they are only in the tables above."
                               : json_path == "-" ? "They are in the JSON on stdout."

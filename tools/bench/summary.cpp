@@ -102,7 +102,7 @@ void print_summary(std::ostream &out, const std::vector<measured_case> &cases, b
         else
             counts.push_back(text_of_counts(each.which->name, found));
     }
-    const std::string measured = text("Summary: %zu rows of %zu cases", rows, counts.size());
+    const std::string measured = "Summary: " + counted(rows, "row") + " of " + counted(counts.size(), "case");
     const std::string other_cases = without_rows.empty() ? "" : " Cases without rows: " + names_of(without_rows) + '.';
     out << '\n';
     if (is_software) {

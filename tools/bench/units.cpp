@@ -63,6 +63,10 @@ std::string duration_text(double seconds) {
     return minutes < 60 ? text("%ld min", minutes) : text("%ld h %ld min", minutes / 60, minutes % 60);
 }
 
+std::string counted(std::size_t count, const char *noun) {
+    return text("%zu %s%s", count, noun, count == 1 ? "" : "s");
+}
+
 std::size_t width_of(const std::string &text) {
     return static_cast<std::size_t>(
         std::count_if(text.begin(), text.end(), [](char byte) { return (byte & 0xC0) != 0x80; }));

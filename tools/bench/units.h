@@ -26,6 +26,9 @@ std::string spread_text(const distribution &time_ns);
 // Such as "40 s", "8 min" or "1 h 5 min": a remaining time.
 std::string duration_text(double seconds);
 
+// Such as "1 row" or "2 rows".
+std::string counted(std::size_t count, const char *noun);
+
 // The number of columns that UTF-8 text occupies.
 std::size_t width_of(const std::string &text);
 
