@@ -158,6 +158,10 @@ TEST(bench_arithmetic, a_target_beyond_the_ceiling_is_not_lost) {
         missed.target = std::nullopt;
         EXPECT_EQ(missed.outcome(), row_outcome::no_target);
     }
+    row slower_than_driver = row_of(60, 100);
+    slower_than_driver.target = 1;
+    slower_than_driver.ceiling = 1 / 90.0;
+    EXPECT_EQ(slower_than_driver.outcome(), row_outcome::lost) << "the driver has exceeded the ceiling";
     row undecided = row_of(100, 100);
     undecided.times.ratio = summarise(around(1, 0.1));
     undecided.target = 1;
@@ -326,7 +330,8 @@ std::vector<std::string> summary_of(const std::vector<measured_case> &cases, boo
 
 TEST(bench_arithmetic, a_summary_counts_the_rows_of_each_case_and_shows_the_worst_first) {
     row at_ceiling = judged_row("at the ceiling", 9);
-    at_ceiling.ceiling = 1 / 200e3; // the byte takes 200 us, and the target is 100 us
+    at_ceiling.target = 2;
+    at_ceiling.ceiling = 1 / 70e3; // the byte takes 70 us, and the target is 50 us
     row without_target = judged_row("without a target", 9);
     without_target.target = std::nullopt;
     const std::vector<std::string> lines = summary_of(

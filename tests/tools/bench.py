@@ -130,7 +130,7 @@ for row in random_nests:
     assert abs(row["choice"]["target"] - best_ns / (1.1 * best_ns + 1000)) < 1e-9 and row["target"] is None, row
     assert row["raw_ns"]["median"] == best_ns, row
     assert row["labels"]["raw call"] in ["kernel", "boxes"] and int(row["labels"]["boxes"]) >= 1, row
-axes = {row["labels"]["counts"].count(" x ") + 1 for row in random_nests}
+axes = {row["labels"]["counts"].count("x") + 1 for row in random_nests}
 assert min(axes) == 2 and max(axes) == 5 and {row["labels"]["gaps"] for row in random_nests} == {"yes", "no"}, axes
 again = subprocess.run([*sys.argv[1:], "--quick", "--driver", "software", "--case", "nests-regret", "--json", "-"], check=True,
                        text=True, capture_output=True, encoding="utf-8")

@@ -83,12 +83,14 @@ struct row {
         return of_calls ? std::min(*of_calls, of_limit) : of_limit;
     }
 
-    // Rows at the ceiling do not meet their target, which requires a higher throughput than the measured ceiling.
+    // Rows at the ceiling do not meet their target, which requires a higher throughput than the measured ceiling. The
+    // ceiling does not count if the driver's call of this row was faster.
     row_outcome outcome() const {
         const std::optional<verdict> found = judged();
         if (!found) return row_outcome::no_target;
         if (*found == verdict::met) return row_outcome::won;
-        if (ceiling && static_cast<double>(bytes) / *ceiling > *target_ns()) return row_outcome::at_ceiling;
+        if (ceiling && std::min(static_cast<double>(bytes) / *ceiling, times.raw_ns.median) > *target_ns())
+            return row_outcome::at_ceiling;
         return *found == verdict::missed ? row_outcome::lost : row_outcome::undecided;
     }
 

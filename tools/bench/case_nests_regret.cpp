@@ -183,12 +183,12 @@ void verify_routes(const nest_memory &memory, const direction &way, const random
 std::string counts_text(const random_nest &nest) {
     std::string text;
     for (const std::size_t count : nest.counts)
-        text += (text.empty() ? "" : " x ") + std::to_string(count);
+        text += (text.empty() ? "" : "x") + std::to_string(count);
     return text;
 }
 
 row measure_nest(session &session, const nest_memory &memory, const direction &way, const random_nest &of,
-                 std::size_t number, std::uint32_t boxes, double budget_ns) {
+                 std::uint32_t boxes, double budget_ns) {
     const environment &environment = session.environment;
     const ferry_nest nest = describe_nest(of, way);
     const copy_options by_kernel = with_route(FERRY_ROUTE_KERNEL), as_boxes = with_flags(FERRY_COPY_NO_KERNELS);
@@ -212,8 +212,8 @@ row measure_nest(session &session, const nest_memory &memory, const direction &w
     std::size_t best = 1;
     for (std::size_t i = 2; i < all.size(); ++i)
         if (summarise(taken[i]).median < summarise(taken[best]).median) best = i;
-    return {.labels = {way.name, std::to_string(number), counts_text(of), size_text(of.width),
-                       of.has_gaps ? "yes" : "no", std::to_string(boxes), all[best].name},
+    return {.labels = {way.name, counts_text(of), size_text(of.width), of.has_gaps ? "yes" : "no",
+                       std::to_string(boxes), all[best].name},
             .bytes = of.width * runs_of(of),
             .times = compare(taken[best], taken[0]),
             .ceiling = ceiling_of(way.name, session.ceilings),
@@ -228,7 +228,7 @@ case_result run_nests_regret(session &session) {
              "host memory pinned. raw: the faster of the two forced routes: the kernel (FERRY_ROUTE_KERNEL) and "
              "boxes (FERRY_COPY_NO_KERNELS). ferry: ferry_copy_nests_async without options. All until the bytes "
              "have arrived. The target allows 10 % + 1 µs more than the faster route.",
-         .label_columns = {"copy", "number", "counts", "width", "gaps", "boxes", raw_call_column}});
+         .label_columns = {"copy", "counts", "width", "gaps", "boxes", raw_call_column}});
     const std::size_t most_bytes = most_bytes_of(session);
     const nest_memory memory(session.environment, 2 * most_bytes);
     const direction *const ways[] = {&memory.within_device, &memory.to_device, &memory.to_host};
@@ -247,7 +247,7 @@ case_result run_nests_regret(session &session) {
         const std::size_t left = (nest_count - number) / (session.is_quick ? quick_step : 1) + 1;
         const double share = std::max(end - now_ns(), 0.0) / static_cast<double>(left);
         result.rows.push_back(
-            measure_nest(session, memory, way, nest, number, boxes->calls, std::min(share / 2, max_budget_ns)));
+            measure_nest(session, memory, way, nest, boxes->calls, std::min(share / 2, max_budget_ns)));
     }
     return result;
 }

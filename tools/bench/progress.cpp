@@ -25,7 +25,8 @@ struct case_time {
     double software_quick_seconds; // a quick run of the software driver takes the minimum number of samples
 };
 // Measured on the software driver with 2 processors, one run each: ferry-bench [--quick] --driver software, `seconds`
-// in the JSON. The last column is from 2026-11-30. The quick_seconds of nests-regret are the budgets of its rows. On other machines, the completed cases of a run correct these values.
+// in the JSON. The last column is from 2026-11-30. The quick_seconds of nests-regret are the budgets of its rows. On
+// other machines, the completed cases of a run correct these values.
 constexpr case_time case_times[] = {
     {"linear", 27, 2.3, 0.1},
     {"submit", 15, 1.1, 0.7},

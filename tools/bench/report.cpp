@@ -157,7 +157,18 @@ std::vector<std::size_t> narrow_labels(const case_result &result) {
 }
 
 const char *verdict_cell(const row &row) {
-    return row.outcome() == row_outcome::at_ceiling ? "at the ceiling" : verdict_text(row.judged(), false);
+    switch (row.outcome()) {
+    case row_outcome::won:
+        return "met";
+    case row_outcome::lost:
+        return "missed";
+    case row_outcome::undecided:
+        return "open";
+    case row_outcome::at_ceiling:
+        return "ceiling";
+    default:
+        return "-";
+    }
 }
 
 table_lines narrow_table(const case_result &result) {
@@ -238,8 +249,8 @@ void print_heading(std::ostream &out, const run_info &run) {
                     "a row moves were verified. --wide and --json have the routes, the spreads and more.");
     if (is_software) return;
     print_paragraph(out, "target: the longest time with which ferry meets all targets of the row. met: with all of the "
-                         "middle half of the samples; missed: with none of it; at the ceiling: the target requires a "
-                         "higher throughput than the ceiling.");
+                         "middle half of the samples; missed: with none of it; open: with some of it, within the "
+                         "spread; ceiling: not met, because the target requires a higher throughput than the ceiling.");
 }
 
 void print_case(std::ostream &out, const bench_case &which, const case_result &result, bool is_software,
