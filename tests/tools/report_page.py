@@ -4,9 +4,11 @@ Usage: report_page.py SCRIPT [EMULATOR...] PROGRAM"""
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -173,6 +175,21 @@ if len(program) == 1 and not program[0].endswith(".exe"):
     assert done.returncode == 0 and path("named.json").exists() and not path("other.json").exists(), done
     refused = bench(usual, "--report", path("third.html"), "--json", "-")
     assert refused.returncode == 1 and "--report makes the page from a file" in refused.stderr, refused
+
+    # After Ctrl-C, the page has the rows that were measured.
+    interrupted = subprocess.Popen([*program, "--driver", "software", "--quick", "--case", "regret", "--report",
+                                    path("interrupted.html")], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+                                   encoding="utf-8", env={**os.environ, "PATH": usual})
+    kept = path("interrupted.json")
+    while not kept.exists() or kept.read_bytes().count(b'"verdict"') < 3:
+        assert interrupted.poll() is None, "it ended before it was interrupted"
+        time.sleep(0.01)
+    interrupted.send_signal(signal.SIGINT)
+    printed = interrupted.communicate(timeout=60)[0]
+    assert interrupted.returncode == 130 and "interrupted.html: the page" in printed, printed
+    rows = json.loads(kept.read_text())["cases"][0]["rows"]
+    visible = Page(path("interrupted.html").read_text(encoding="utf-8")).visible()
+    assert "The run was not complete" in visible and f"{len(rows)} measured" in visible, visible[:2000]
 
     done = bench("/nowhere", "--report", path("fourth.html"))
     assert done.returncode == 1 and "there is no python3" in done.stderr and "fourth.json" in done.stderr, done
