@@ -1880,6 +1880,7 @@ TEST_F(pageable, a_stream_whose_copy_was_abandoned_fails) {
         ASSERT_OK(
             ferry_copy_bytes_async(counted.get(), device, at(host), host.size(), nullptr, there, nullptr, nullptr));
         ASSERT_OK(raw().cuStreamSynchronize(there));
+        EXPECT_TRUE(within_ten_seconds([&] { return own.is_idle(); }));
         own.hold(true);
         captured_graph graph(other); // empty, except where a copy is captured
         if (when == state::captured) {
