@@ -151,6 +151,7 @@ void choose_buffer(ferry_instance &instance, const copy_preferences &wanted, con
     if (!is_nest_packed(facts) || instance.kernels.load_into(site.context, true)) return;
     plan.way = nest_way::buffer;
     plan.direction = copy_direction::within_device;
+    plan.blocks = nest_blocks(facts_of(instance, plan, wanted, site), plan.packing.buffer_bytes());
 }
 
 // Finds out how a kernel would copy the nest, or why none can, and then chooses between the kernel and boxes. Device

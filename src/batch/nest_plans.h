@@ -34,7 +34,7 @@ struct nest_plan {
     nest_way way = nest_way::boxes;
     nest_boxes boxes;
     obstacle why_no_kernel = obstacle::none;
-    // For a kernel, which accesses `seen` with the addresses of the context's device.
+    // For a kernel, which accesses `seen` with the addresses of the context's device. A buffer has `blocks` too.
     nest seen;
     nest_link link = nest_link::none;
     copy_direction direction = copy_direction::within_device;

@@ -88,11 +88,7 @@ error run_halves(const nest_call &call, const nest_plan &plan, const nest_halves
     place.kind = FERRY_KIND_DEVICE;
     place.device = call.site.device;
     const nest_boxes cut = cut_into_boxes(outer, call.instance.limits.max_pitch);
-    const auto change_layout = [&]() noexcept {
-        const nest_facts facts = {call.instance.profiles.of(call.site.device), copy_direction::within_device,
-                                  call.options.preferences};
-        return run_nest_kernel(call, inner, nest_link::none, 0, nest_blocks(facts, inner.bytes()));
-    };
+    const auto change_layout = [&]() noexcept { return run_nest_kernel(call, inner, nest_link::none, 0, plan.blocks); };
     if (plan.packs_source) {
         outer.destination += buffer;
         inner.source += buffer;
@@ -214,16 +210,14 @@ error explain_boxes(ferry_instance &instance, const nest_plan &plan, const copy_
     return {};
 }
 
-void explain_kernel(const ferry_instance &instance, const nest_plan &plan, const copy_preferences &wanted, int device,
+void explain_kernel(const ferry_instance &instance, const nest_plan &plan, int device,
                     ferry_explanation &found) noexcept {
     const bool is_packed = plan.way == nest_way::buffer;
     const nest moved = is_packed ? plan.packing.first().outer : plan.given.moved;
     const std::uint64_t parts = is_packed ? plan.packing.parts() : 1;
     found.route = is_packed ? FERRY_ROUTE_STAGED : FERRY_ROUTE_KERNEL;
     found.calls = static_cast<std::uint32_t>(std::min<std::uint64_t>(parts, UINT32_MAX));
-    const nest_facts facts = {instance.profiles.of(device), plan.direction, wanted};
-    const std::uint32_t blocks = is_packed ? nest_blocks(facts, plan.packing.buffer_bytes()) : plan.blocks;
-    found.max_sms = std::min(blocks, static_cast<std::uint32_t>(instance.devices[device].info.sm_count));
+    found.max_sms = std::min(plan.blocks, static_cast<std::uint32_t>(instance.devices[device].info.sm_count));
     if (is_packed) found.threads = plan.has_file() ? instance.file_threads : instance.staging_threads;
     std::snprintf(found.driver_call, sizeof found.driver_call, "cuLaunchKernel");
     found.context_device = device;
@@ -237,7 +231,7 @@ void explain_kernel(const ferry_instance &instance, const nest_plan &plan, const
     found.kernel_ns = plan.kernel_ns;
     found.driver_ns = plan.boxes_ns;
     found.kernel_obstacle = static_cast<std::int32_t>(plan.why_no_kernel);
-    found.profile = origin_of(facts.profile, instance.devices[device].info);
+    found.profile = origin_of(instance.profiles.of(device), instance.devices[device].info);
 }
 
 } // namespace
@@ -259,7 +253,7 @@ error explain_nest(ferry_instance &instance, const nest_input &input, CUstream s
     }
     if (plan.is_empty()) return {};
     if (plan.way == nest_way::boxes) return explain_boxes(instance, plan, wanted, stream, found);
-    explain_kernel(instance, plan, wanted, site.device, found);
+    explain_kernel(instance, plan, site.device, found);
     const bool is_forced = wanted.forced == route_kind::kernel || wanted.forced == route_kind::staged;
     found.reason = is_forced ? FERRY_REASON_FORCED : FERRY_REASON_PREDICTED;
     return {};
