@@ -38,11 +38,7 @@ struct word_axes {
 };
 
 word_axes words_of(const nest &of) noexcept {
-    std::uint64_t all = of.destination | of.source | of.run | widest;
-    for (int i = 0; i < of.axes; ++i)
-        all |= static_cast<std::uint64_t>(of.axis[i].destination_stride) |
-               static_cast<std::uint64_t>(of.axis[i].source_stride);
-    word_axes words = {std::uint64_t{1} << std::countr_zero(all), 0, {}};
+    word_axes words = {word_of(of), 0, {}};
     const auto stride = static_cast<std::int64_t>(words.word);
     if (of.run != words.word) words.axis[words.count++] = {of.run / words.word, stride, stride};
     for (int i = 0; i < of.axes; ++i)
@@ -100,6 +96,14 @@ bool is_transposable(const nest &of, const word_axes &words) noexcept {
 }
 
 } // namespace
+
+std::uint64_t word_of(const nest &of) noexcept {
+    std::uint64_t all = of.destination | of.source | of.run | widest;
+    for (int i = 0; i < of.axes; ++i)
+        all |= static_cast<std::uint64_t>(of.axis[i].destination_stride) |
+               static_cast<std::uint64_t>(of.axis[i].source_stride);
+    return std::uint64_t{1} << std::countr_zero(all);
+}
 
 nest_launch lay_out_nest(const nest &of, nest_link link, std::uint64_t skipped, std::uint32_t blocks) noexcept {
     word_axes words = words_of(of);

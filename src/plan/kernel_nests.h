@@ -17,6 +17,9 @@ struct nest_launch {
     gpu::nest_parameters parameters;
 };
 
+// The size of the words that the kernel copies, which divides all addresses and strides: at most 16 bytes.
+std::uint64_t word_of(const nest &of) noexcept;
+
 // Lays out a normalized nest that is not empty, with at most `blocks` blocks. `skipped` is the address of a word that
 // counts skipped indices, or 0.
 nest_launch lay_out_nest(const nest &of, nest_link link, std::uint64_t skipped, std::uint32_t blocks) noexcept;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "plan/kernel_nests.h"
 #include "plan/predict.h"
 
 namespace ferry {
@@ -26,15 +27,6 @@ std::uint64_t contiguous_at(const nest &of, bool at_source) noexcept {
         }
     }
     return bytes;
-}
-
-// The size of the words that the kernel copies.
-std::uint64_t word_of(const nest &of) noexcept {
-    std::uint64_t all = of.destination | of.source | of.run | widest_word;
-    for (int i = 0; i < of.axes; ++i)
-        all |= static_cast<std::uint64_t>(of.axis[i].destination_stride) |
-               static_cast<std::uint64_t>(of.axis[i].source_stride);
-    return std::uint64_t{1} << std::countr_zero(all);
 }
 
 // A nest can have 2^64 - 1 boxes.
