@@ -177,10 +177,11 @@ void compare_results(std::ostream &out, const compared_run &before, const compar
     print_run(out, "A", before);
     print_run(out, "B", after);
     print_differences(out, before.results, after.results);
-    print_paragraph(out,
-                    "Medians [p25..p75] of ferry's times. change: of ferry's median from A to B; raw: the same for "
-                    "the driver's call. A row is slower or faster if p25..p75 of A and p25..p75 of B do not "
-                    "overlap. Otherwise its change is within the spread.");
+    print_paragraph(
+        out,
+        "Times are medians of ferry [p25..p75]. change: how ferry's median changes from A to B. raw: how "
+        "the median of the driver's call changes. A row is slower or faster if p25..p75 of A and p25..p75 of B do not "
+        "overlap. Otherwise its change is within the spread.");
     print_pairs(out, "Slower", slower);
     print_pairs(out, "Faster", faster);
     if (options.has_all_rows) print_pairs(out, "Within the spread", changed(rows.pairs, change::none));
