@@ -8,6 +8,7 @@
 #include "support/fault_driver.h"
 #include "support/how.h"
 #include "support/piece_lists.h"
+#include "support/raw_objects.h"
 #include "support/system.h"
 #include "support/test_place.h"
 
@@ -265,6 +266,44 @@ TEST_F(costs, a_stated_copy_on_a_stream_queries_only_contexts_and_whether_host_m
         }
     EXPECT_OK(raw().cuStreamSynchronize(stream));
     EXPECT_OK(raw().cuStreamDestroy(stream));
+}
+
+TEST_F(costs, a_short_copy_queries_only_the_current_context_and_ends_whose_kind_is_not_stated) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const test_stream stream;
+    const device_memory device(64);
+    const pinned_memory host(64);
+    const int context_queries = device_count() > 1 ? 2 : 1; // also for the device of a context that is new to ferry
+    struct {
+        std::int32_t host, device;
+        int asked;
+    } const statements[] = {{FERRY_KIND_PINNED, FERRY_KIND_DEVICE, 0},
+                            {FERRY_KIND_HOST, FERRY_KIND_DEVICE, 1},
+                            {FERRY_KIND_ANY, FERRY_KIND_DEVICE, 1},
+                            {FERRY_KIND_PINNED, FERRY_KIND_ANY, 1},
+                            {FERRY_KIND_ANY, FERRY_KIND_ANY, 2}};
+    for (const auto &stated : statements) {
+        ferry_copy_desc to_device = {}, to_host = {};
+        to_device.width = to_host.width = 64;
+        for (ferry_place *const place : {&to_device.source, &to_host.destination}) {
+            place->kind = stated.host;
+            place->address = reinterpret_cast<std::uintptr_t>(host.data());
+        }
+        for (ferry_place *const place : {&to_device.destination, &to_host.source}) {
+            place->kind = stated.device;
+            place->address = device;
+        }
+        for (const ferry_copy_desc &copy : {to_device, to_host}) {
+            SCOPED_TRACE(testing::Message() << copy.source.kind << " to " << copy.destination.kind);
+            driver.reset_counts();
+            ASSERT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, nullptr, nullptr));
+            EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 1);
+            EXPECT_EQ(driver.calls("cuPointerGetAttributes"), stated.asked);
+            EXPECT_EQ(driver.calls_beginning("cu"), 1 + context_queries + stated.asked);
+        }
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
 TEST_F(costs, a_fill_makes_one_driver_call_and_no_allocation) {

@@ -6,6 +6,7 @@
 
 #include <cstring>
 #include <numeric>
+#include <optional>
 
 namespace ferry::test {
 namespace {
@@ -559,6 +560,34 @@ TEST_F(driver_pools_test, copies_are_checked_against_the_current_context_and_fil
         EXPECT_EQ(bytes(4096, std::byte{3}), host.copy());
     }
     EXPECT_OK(raw().cuMemFree(address));
+}
+
+TEST_F(driver_pools_test, copies_on_a_stream_of_another_device_are_checked_against_the_current_context) {
+    if (device_count() < 2) GTEST_SKIP() << "needs two devices";
+    other_device other;
+    test_stream here;
+    std::optional<test_stream> there;
+    {
+        const made_current elsewhere(other);
+        there.emplace();
+    }
+    test_pool pool;
+    device_memory plain(4096);
+    const CUdeviceptr pooled = pool.allocate(4096, here);
+    ASSERT_OK(raw().cuStreamSynchronize(here));
+    pinned_memory host(4096);
+    for (const CUdeviceptr address : {CUdeviceptr{plain}, pooled}) {
+        SCOPED_TRACE(address == pooled ? "pool memory" : "plain memory");
+        std::memset(host.data(), 7, 4096);
+        EXPECT_OK(raw().cuMemcpyHtoDAsync(address, host.data(), 2048, *there));
+        EXPECT_OK(raw().cuMemcpyDtoDAsync(address + 2048, address, 2048, *there));
+        EXPECT_OK(raw().cuStreamSynchronize(*there));
+        std::memset(host.data(), 1, 4096);
+        EXPECT_OK(raw().cuMemcpyDtoHAsync(host.data(), address, 4096, *there));
+        EXPECT_OK(raw().cuStreamSynchronize(*there));
+        EXPECT_EQ(bytes(4096, std::byte{7}), host.copy());
+    }
+    EXPECT_OK(raw().cuMemFree(pooled));
 }
 
 TEST_F(driver_pools_test, memory_is_on_the_device_of_its_pool_whatever_stream_allocates_it) {

@@ -10,7 +10,9 @@
 
 #include "copy/nest.h"
 #include "copy/nest_packing.h"
+#include "driver/result.h"
 #include "support/captured_graph.h"
+#include "support/fault_driver.h"
 #include "support/how.h"
 #include "support/opened_file.h"
 #include "support/raw_objects.h"
@@ -699,6 +701,70 @@ TEST_F(nests, of_a_graph_read_new_indices_at_each_launch) {
     }
 }
 
+// ---- Lists in host memory
+
+// A nest of 1 MiB reads its lists from device memory, unless there is none.
+TEST_F(nests, with_host_indices_read_them_from_device_memory_if_they_are_large) {
+    constexpr std::uint64_t size = 4096, blocks = 256, slots = 300;
+    const device_memory from(slots * size), to(slots * size);
+    bytes content(slots * size);
+    std::generate(content.begin(), content.end(),
+                  [random = std::mt19937_64(5)]() mutable { return std::byte(random()); });
+    ASSERT_OK(raw().cuMemcpyHtoD(from, content.data(), content.size()));
+    std::vector<std::uint32_t> ids(slots);
+    std::iota(ids.begin(), ids.end(), 0u);
+    std::shuffle(ids.begin(), ids.end(), std::mt19937_64(7));
+    fault_driver driver(raw_entry_points());
+    const auto copy_with = [&](ferry_instance *instance, std::uint64_t count) {
+        ferry_nest nest = {};
+        ferry_place_device(&nest.source.place, 0, from);
+        ferry_place_device(&nest.destination.place, 0, to);
+        nest.width = size;
+        add_axis(nest, count, static_cast<std::int64_t>(size), static_cast<std::int64_t>(size));
+        ferry_axis &axis = nest.source.axes[0];
+        axis.indices = reinterpret_cast<std::uintptr_t>(ids.data());
+        axis.index_type = FERRY_INDEX_U32;
+        axis.index_limit = slots;
+        EXPECT_OK(raw().cuMemsetD8(to, 0, slots * size));
+        EXPECT_OK(raw().cuStreamSynchronize(nullptr));
+        driver.reset_counts();
+        const std::int32_t status = ferry_copy_nests_async(instance, &nest, 1, by_kernel, stream, nullptr, nullptr);
+        EXPECT_OK(raw().cuStreamSynchronize(stream));
+        bytes expected(slots * size);
+        for (std::uint64_t i = 0; i < count; ++i)
+            std::memcpy(&expected[i * size], &content[ids[i] * size], size);
+        EXPECT_TRUE(status || read_back(to, slots * size) == expected);
+        return status;
+    };
+    const instance_owner instance = open_or_fail(driver.options());
+    ASSERT_OK(copy_with(instance.get(), blocks));
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 1);
+    EXPECT_EQ(driver.calls("cuMemFreeAsync"), 1);
+    ASSERT_OK(copy_with(instance.get(), blocks - 1));
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 0) << "below 1 MiB";
+    ferry_options options = driver.options();
+    options.max_device_bytes = blocks * sizeof(std::uint32_t) - 1;
+    const instance_owner small = open_or_fail(options);
+    ASSERT_OK(copy_with(small.get(), blocks));
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 0) << "beyond the budget";
+    for (const CUresult refusal : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
+        driver.fail("cuMemAllocAsync", refusal);
+        ASSERT_OK(copy_with(instance.get(), blocks));
+    }
+    for (const char *const entry : {"cuMemAllocAsync", "cuMemcpy3DAsync", "cuLaunchKernel", "cuMemFreeAsync"}) {
+        SCOPED_TRACE(entry);
+        driver.fail(entry, CUDA_ERROR_INVALID_CONTEXT);
+        EXPECT_EQ(copy_with(instance.get(), blocks), to_status(CUDA_ERROR_INVALID_CONTEXT));
+        EXPECT_EQ(driver.calls("cuMemFreeAsync"), std::strcmp(entry, "cuMemAllocAsync") != 0);
+        ferry_usage usage = {};
+        usage.struct_size = sizeof usage;
+        ASSERT_OK(ferry_instance_get_usage(instance.get(), &usage, nullptr));
+        EXPECT_EQ(usage.device_bytes, 0u);
+    }
+    driver.heal();
+    ASSERT_OK(copy_with(instance.get(), blocks));
+}
+
 // ---- Prepared nests
 
 // Gathers `blocks` blocks by a list in host memory.
@@ -791,7 +857,7 @@ TEST_F(nests, that_are_prepared_are_checked_as_others) {
     ASSERT_OK(ferry_prepared_destroy(prepared, nullptr));
     // The table counts for the budget.
     ferry_options options = options_under_test();
-    options.max_device_bytes = 10 * sizeof(std::uint64_t) - 1;
+    options.max_device_bytes = 10 * sizeof(std::uint32_t) - 1;
     const instance_owner small = open_or_fail(options);
     expect_refusal(ferry_prepared_create_nests(small.get(), two, 1, by_kernel, stream, &prepared, &error), error,
                    FERRY_ERROR_LIMIT, FERRY_SIDE_OPTIONS, FERRY_FIELD_MAX_DEVICE_BYTES);

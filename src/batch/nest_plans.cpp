@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "base/checked.h"
+#include "base/rounding.h"
 
 #include "copy/nest_overlap.h"
 #include "device/stream_order.h"
@@ -284,12 +285,21 @@ error enter_context_of_nests(ferry_instance &instance, const nest_input &input, 
     return query_capture(instance.cu, site.stream, site.is_captured);
 }
 
+namespace {
+
+// In a table, each list begins at a multiple of 8.
+std::uint64_t words_of_list(std::uint64_t count, const nest_indices &list) noexcept {
+    return divide_up(count * list.size(), sizeof(std::uint64_t));
+}
+
+} // namespace
+
 std::uint64_t bytes_of_host_indices(const nest &of) noexcept {
-    std::uint64_t bytes = 0;
+    std::uint64_t words = 0;
     for (int i = 0; i < of.axes; ++i)
         for (const nest_indices *const list : {&of.axis[i].source_indices, &of.axis[i].destination_indices})
-            if (list->address && list->is_on_host) bytes += of.axis[i].count * sizeof(std::uint64_t);
-    return bytes;
+            if (list->address && list->is_on_host) words += words_of_list(of.axis[i].count, *list);
+    return words * sizeof(std::uint64_t);
 }
 
 void move_indices(nest &seen, std::uint64_t *table, std::uint64_t address) noexcept {
@@ -301,8 +311,9 @@ void move_indices(nest &seen, std::uint64_t *table, std::uint64_t address) noexc
                         axis.count * list->size());
             list->address = address;
             list->is_on_host = false;
-            table += axis.count;
-            address += axis.count * sizeof(std::uint64_t);
+            const std::uint64_t words = words_of_list(axis.count, *list);
+            table += words;
+            address += words * sizeof(std::uint64_t);
         }
     }
 }

@@ -2,11 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <utility>
 
 #include "batch/batch.h"
 #include "batch/launches.h"
 #include "batch/nest_plans.h"
 #include "device/stream_order.h"
+#include "exec/driver_copy.h"
 #include "exec/kernel_launch.h"
 #include "submit/copy.h"
 #include "submit/note_error.h"
@@ -28,7 +30,44 @@ struct nest_call {
     ferry_ticket *ticket; // may be null
 };
 
-// Launches the kernel. Indices in host memory go through a table.
+// Device memory in the order of the stream. It counts for the budget of the device until the call ends.
+class stream_buffer {
+public:
+    explicit stream_buffer(const nest_call &call) noexcept
+        : call_(call), budget_(call.instance.device_memory[call.site.device]) {}
+    ~stream_buffer() { static_cast<void>(free()); }
+    stream_buffer(const stream_buffer &) = delete;
+    stream_buffer &operator=(const stream_buffer &) = delete;
+
+    // Afterwards, the address is 0 if there is no memory, or the budget does not permit it.
+    error allocate(std::uint64_t bytes) noexcept {
+        if (!budget_.take(bytes)) return {};
+        bytes_ = bytes;
+        const call_result made = call_.instance.cu.cuMemAllocAsync(&address_, bytes, call_.site.stream);
+        if (made == CUDA_SUCCESS) return {};
+        address_ = 0;
+        static_cast<void>(free());
+        return made == CUDA_ERROR_OUT_OF_MEMORY || made == CUDA_ERROR_NOT_SUPPORTED ? ok : to_error(made);
+    }
+    error free() noexcept {
+        const CUdeviceptr freed = std::exchange(address_, 0);
+        budget_.give_back(std::exchange(bytes_, 0));
+        return freed ? to_error(call_.instance.cu.cuMemFreeAsync(freed, call_.site.stream)) : ok;
+    }
+    CUdeviceptr address() const noexcept { return address_; }
+
+private:
+    const nest_call &call_;
+    budget &budget_;
+    std::uint64_t bytes_ = 0;
+    CUdeviceptr address_ = 0;
+};
+
+// Kernels read lists of a small nest from pinned memory. That took 8 to 31 us more for each MiB that was copied, and a
+// copy of the lists in device memory takes about 15 us (H200, driver 580, 2026-11-30).
+constexpr std::uint64_t min_bytes_for_device_lists = std::uint64_t{1} << 20;
+
+// Launches the kernel, which reads lists of indices in host memory from a table.
 error run_nest_kernel(const nest_call &call, const nest &seen, nest_link link, std::uint64_t skipped,
                       std::uint32_t blocks) noexcept {
     ferry_instance &instance = call.instance;
@@ -39,16 +78,28 @@ error run_nest_kernel(const nest_call &call, const nest &seen, nest_link link, s
     void *table = nullptr;
     if (error failed = instance.tables.allocate(bytes, table, !no_wait))
         return failed.status == FERRY_ERROR_LIMIT && no_wait ? refuse_route(obstacle::busy) : failed;
-    address_facts facts;
-    error failed =
-        look_up_address(instance.cu, reinterpret_cast<std::uintptr_t>(table), address_query::everything, facts);
-    if (!failed) {
-        nest moved = seen;
-        move_indices(moved, static_cast<std::uint64_t *>(table), facts.device_address);
-        failed = launch_nest(instance.cu, instance.kernels, moved, link, skipped, blocks, stream);
-    }
-    const error passed = free_table(instance, stream, table);
-    return failed ? failed : passed;
+    nest moved = seen;
+    stream_buffer on_device(call);
+    const auto launch = [&]() noexcept -> error {
+        const bool may_copy = instance.cu.cuMemAllocAsync && instance.cu.cuMemFreeAsync && !no_wait;
+        if (may_copy && seen.bytes() >= min_bytes_for_device_lists)
+            if (error failed = on_device.allocate(bytes)) return failed;
+        const auto address = reinterpret_cast<std::uintptr_t>(table);
+        if (const CUdeviceptr copied = on_device.address()) {
+            move_indices(moved, static_cast<std::uint64_t *>(table), copied);
+            const line_end from = {memory_kind::pinned, address}, to = {memory_kind::device, copied};
+            if (call_result result = copy_line(instance.cu, from, to, bytes, stream)) return to_error(result);
+        } else {
+            address_facts facts;
+            if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;
+            move_indices(moved, static_cast<std::uint64_t *>(table), facts.device_address);
+        }
+        return launch_nest(instance.cu, instance.kernels, moved, link, skipped, blocks, stream);
+    };
+    error failed = launch();
+    for (const error &passed : {on_device.free(), free_table(instance, stream, table)})
+        if (!failed) failed = passed;
+    return failed;
 }
 
 // Runs the boxes of a nest as batches. The places give the kinds of both ends.
@@ -104,26 +155,15 @@ error run_halves(const nest_call &call, const nest_plan &plan, const nest_halves
 // The parts follow each other on the stream, and so do the allocation and the end of the buffer. Without memory for it,
 // the boxes are copied directly. Traces and counters have only the copies of boxes, which copy all bytes.
 [[gnu::noinline]] error run_through_buffer(const nest_call &call, const nest_plan &plan) noexcept {
-    ferry_instance &instance = call.instance;
-    budget &of_device = instance.device_memory[call.site.device];
-    const std::uint64_t bytes = plan.packing.buffer_bytes();
-    if (!of_device.take(bytes)) return run_as_boxes(call, plan);
-    CUdeviceptr buffer = 0;
-    const call_result made = instance.cu.cuMemAllocAsync(&buffer, bytes, call.site.stream);
-    if (made) {
-        of_device.give_back(bytes);
-        const status_code status = to_error(made).status;
-        const bool is_refused =
-            status == to_status(CUDA_ERROR_OUT_OF_MEMORY) || status == to_status(CUDA_ERROR_NOT_SUPPORTED);
-        return is_refused ? run_as_boxes(call, plan) : to_error(made);
-    }
+    stream_buffer buffer(call);
+    if (error failed = buffer.allocate(plan.packing.buffer_bytes())) return failed;
+    if (!buffer.address()) return run_as_boxes(call, plan);
     error failed = plan.packing.for_each(
-        [&](const nest_halves &halves) noexcept { return run_halves(call, plan, halves, buffer); });
-    const error freed = to_error(instance.cu.cuMemFreeAsync(buffer, call.site.stream));
-    of_device.give_back(bytes);
+        [&](const nest_halves &halves) noexcept { return run_halves(call, plan, halves, buffer.address()); });
+    const error freed = buffer.free();
     if (!failed) failed = freed;
     if (call.site.form == copy_form::asynchronous) return failed;
-    const error passed = wait_for_legacy_stream(instance.cu); // also for work that was enqueued before a failure
+    const error passed = wait_for_legacy_stream(call.instance.cu); // also for work that was enqueued before a failure
     return failed ? failed : passed;
 }
 

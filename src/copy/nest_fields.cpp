@@ -1,6 +1,7 @@
 #include "copy/nest_fields.h"
 
 #include <algorithm>
+#include <cstring>
 #include <utility>
 
 #include "base/checked.h"
@@ -83,19 +84,33 @@ error read_indices(const ferry_axis &axis, std::int32_t side, nest_indices &indi
     return {};
 }
 
+// Finds the lowest and the highest number of a list. Takes two at a time, because each comparison with the lowest number
+// so far waits for the previous one. `count` is not 0.
+template <class Index>
+void find_extremes_of(const std::byte *list, std::uint64_t count, std::uint64_t &least, std::uint64_t &most) noexcept {
+    const auto at = [list](std::uint64_t i) noexcept {
+        Index index;
+        std::memcpy(&index, list + i * sizeof index, sizeof index);
+        return index;
+    };
+    Index low = at(0), high = low;
+    for (std::uint64_t i = count % 2; i < count; i += 2) {
+        const Index first = at(i), second = at(i + 1);
+        low = std::min(low, std::min(first, second));
+        high = std::max(high, std::max(first, second));
+    }
+    least = low;
+    most = high;
+}
+
 // Finds the lowest and the highest index of an axis.
 error find_extremes(std::uint64_t count, const nest_indices &indices, std::int32_t side, std::uint64_t &least,
                     std::uint64_t &most) noexcept {
     least = 0;
     most = (indices.address ? indices.limit : count) - 1;
     if (!indices.is_on_host) return {};
-    least = UINT64_MAX;
-    most = 0;
-    for (std::uint64_t i = 0; i < count; ++i) {
-        const std::uint64_t index = indices.at(i);
-        least = std::min(least, index);
-        most = std::max(most, index);
-    }
+    const auto *const list = reinterpret_cast<const std::byte *>(static_cast<std::uintptr_t>(indices.address));
+    (indices.is_wide ? find_extremes_of<std::uint64_t> : find_extremes_of<std::uint32_t>)(list, count, least, most);
     if (most < indices.limit) return {};
     return refuse(FERRY_ERROR_OUT_OF_BOUNDS, side, FERRY_FIELD_INDICES, numbers::count, indices.limit, most);
 }

@@ -85,6 +85,20 @@ error run_driver_route(const driver_table &cu, const shape &shape, const copy_pl
     return to_error(result);
 }
 
+call_result copy_line(const driver_table &cu, const line_end &source, const line_end &destination, std::uint64_t bytes,
+                      CUstream stream) noexcept {
+    CUDA_MEMCPY3D call = {};
+    call.srcMemoryType = memory_type(source.kind);
+    call.srcHost = reinterpret_cast<const void *>(source.address);
+    call.srcDevice = source.address;
+    call.dstMemoryType = memory_type(destination.kind);
+    call.dstHost = reinterpret_cast<void *>(destination.address);
+    call.dstDevice = destination.address;
+    call.WidthInBytes = bytes;
+    call.Height = call.Depth = 1;
+    return cu.cuMemcpy3DAsync(&call, stream);
+}
+
 error set_copy_node(const driver_table &cu, const shape &shape, graph_target &target) noexcept {
     CUcontext context = nullptr;
     if (call_result result = cu.cuCtxGetCurrent(&context)) return to_error(result);

@@ -17,6 +17,16 @@ struct end_contexts {
 [[gnu::hot]] error run_driver_route(const driver_table &cu, const shape &shape, const copy_plan &plan, copy_form form,
                                     const end_contexts &contexts, CUstream stream) noexcept;
 
+// One end of a contiguous copy: pinned memory, or memory of the current context's device.
+struct line_end {
+    memory_kind kind;
+    std::uint64_t address;
+};
+
+// Makes the call that run_driver_route makes for an asynchronous contiguous copy.
+call_result copy_line(const driver_table &cu, const line_end &source, const line_end &destination, std::uint64_t bytes,
+                      CUstream stream) noexcept;
+
 // Makes the copy a node of a graph. The context of the node must be current.
 [[gnu::cold]] error set_copy_node(const driver_table &cu, const shape &shape, graph_target &target) noexcept;
 

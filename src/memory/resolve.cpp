@@ -104,13 +104,16 @@ namespace {
 error query_driver(const driver_table &cu, const ferry_place &place, const address_span &span,
                    const resolve_options &options, resolved_place &resolved) noexcept {
     if (place.kind == FERRY_KIND_FILE) return resolve_file(*place.file, span, options.use, resolved);
-    address_facts &facts = resolved.facts.emplace();
     const bool all = options.full != nullptr;
-    resolved.query = options.query_everything ? address_query::everything_and_access
-                     : all                    ? address_query::everything
-                     : options.need_reach     ? address_query::kind_and_reach
-                                              : address_query::kind_only;
-    if (error failed = look_up_address(cu, span.first, resolved.query, facts)) return failed;
+    const address_query needed = options.query_everything ? address_query::everything_and_access
+                                 : all                    ? address_query::everything
+                                 : options.need_reach     ? address_query::kind_and_reach
+                                                          : address_query::kind_only;
+    if (!options.is_known || resolved.query != needed) {
+        resolved.query = needed;
+        if (error failed = look_up_address(cu, span.first, needed, resolved.facts.emplace())) return failed;
+    }
+    address_facts &facts = *resolved.facts;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
     resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "base/rounding.h"
 #include "plan/kernel_nests.h"
 #include "plan/predict.h"
 
@@ -11,6 +12,11 @@ namespace ferry {
 namespace {
 
 constexpr std::uint64_t widest_word = 16;
+
+// Threads have half as many bytes in flight as those of other kernels, so a link needs twice as many blocks: blocks of
+// 512 B to 24 KiB reached 29 to 40 GB/s to the device with 4, and 50 to 51 with 8; from the device 27 to 33 with 2, and
+// 52 with 4 (H200, driver 580, 2026-11-30).
+constexpr unsigned blocks_over_link = 2;
 
 // The bytes of a nest that are contiguous at an end, around each run.
 std::uint64_t contiguous_at(const nest &of, bool at_source) noexcept {
@@ -42,14 +48,18 @@ double driver_ns(const direction_profile &profile, copy_direction direction, con
 } // namespace
 
 unsigned nest_blocks(const nest_facts &facts, std::uint64_t bytes) noexcept {
-    constexpr unsigned few = 8; // if the device was not measured
+    unsigned blocks = 8; // if the device was not measured
+    if (facts.profile) {
+        // An SM that is ahead takes the next of many blocks: transposes of 16384^2 elements of 4 B reached 1535 GB/s with
+        // 8 blocks for each SM, and 1818 with 64 (H200, driver 580, 2026-11-30).
+        constexpr unsigned blocks_per_sm = 64;
+        const bool is_within = facts.direction == copy_direction::within_device;
+        blocks =
+            blocks_for((*facts.profile)[facts.direction], facts.direction, static_cast<double>(bytes), widest_word, 0) *
+            (is_within ? blocks_per_sm : blocks_over_link);
+    }
     const unsigned limit = facts.preferences.max_blocks;
-    if (!facts.profile) return limit ? std::min(limit, few) : few;
-    const unsigned blocks =
-        blocks_for((*facts.profile)[facts.direction], facts.direction, static_cast<double>(bytes), widest_word, limit);
-    // With several blocks for each SM, an SM that is ahead takes the next block.
-    constexpr unsigned blocks_per_sm = 8;
-    return facts.direction == copy_direction::within_device && !limit ? blocks * blocks_per_sm : blocks;
+    return limit ? std::min(limit, blocks) : blocks;
 }
 
 std::uint64_t predict_nest_kernel(const nest_facts &facts, const nest &of) noexcept {
@@ -66,18 +76,25 @@ std::uint64_t predict_nest_kernel(const nest_facts &facts, const nest &of) noexc
     rows.source_pitch = rows.destination_pitch = 2 * rows.width;
     const bool transposes = of.run == word && rows.width >= widest_word; // in registers, with wide accesses
     rows.access = static_cast<unsigned>(transposes ? widest_word : word);
-    const double rows_ns = bytes / static_cast<double>(rows.width) *
-                           kernel_row_ns(profile, facts.direction, rows, nest_blocks(facts, of.bytes()));
+    const unsigned blocks = divide_up(nest_blocks(facts, of.bytes()), blocks_over_link);
+    const double rows_ns =
+        bytes / static_cast<double>(rows.width) * kernel_row_ns(profile, facts.direction, rows, blocks);
     // Shares of the rate of a contiguous copy within the device, by the log2 of the word's size: transposes of 16384^2
-    // elements (H200, driver 580, 2026-11-30).
-    constexpr double shares[access_classes] = {0.69, 0.76, 0.80, 0.84, 0.88};
+    // elements, and a cache whose runs have 16 bytes at one end (H200, driver 580, 2026-11-30).
+    constexpr double shares[access_classes] = {0.88, 0.91, 0.88, 0.88, 0.86};
     const double share = facts.direction == copy_direction::within_device ? shares[std::countr_zero(word)] : 1;
     const double ns = std::max(bytes * 1000 / profile.kernel_line_rate / share, rows_ns);
     return to_ns(profile.kernel_fixed_ns + ns);
 }
 
 std::uint64_t predict_nest_boxes(const nest_facts &facts, const shape &box, std::uint64_t boxes) noexcept {
-    return to_ns(driver_ns((*facts.profile)[facts.direction], facts.direction, rows_of(box), boxes));
+    // Over a host link, the driver copied boxes of several slices with rows of 256 B at 33 to 55 GB/s, depending on their
+    // strides. Rows of 4 KiB reached 54 in all cases (H200, driver 580, 2026-11-30).
+    constexpr std::uint64_t long_row = 4096;
+    constexpr double much_slower = 1.6;
+    const bool may_be_slow = facts.direction <= copy_direction::device_to_host && box.depth > 1 && box.width < long_row;
+    const double ns = driver_ns((*facts.profile)[facts.direction], facts.direction, rows_of(box), boxes);
+    return to_ns(may_be_slow ? ns * much_slower : ns);
 }
 
 bool is_nest_for_kernel(const nest_facts &facts, std::uint64_t kernel_ns, std::uint64_t boxes_ns,

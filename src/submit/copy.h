@@ -14,8 +14,10 @@ namespace ferry {
 
 // One copy, ready to be submitted.
 struct prepared_copy {
+    explicit prepared_copy(resolved_ends &of) noexcept : ends(of) {}
+
     copy_step step;
-    resolved_ends ends;
+    resolved_ends &ends;
     context_choice choice;
 
     copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
@@ -55,6 +57,7 @@ enum class purpose {
                                          .need_host_kind = need_kind,
                                          .need_reach = true, // for graphs, wherever the driver is queried
                                          .query_everything = query_everything,
+                                         .is_known = true, // if the short path has queried the same
                                          .stream = stream};
         if (!checks_fully()) return resolve_place(instance.cu, place, end.span, options, resolved);
         return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
@@ -75,12 +78,13 @@ inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
     return place.facts && place.facts->kind == memory_kind::pageable;
 }
 
-// Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
+// Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy. `ends`
+// may already have the facts about an end that are the same in all contexts.
 template <class Submit>
 [[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const copy_preferences &wanted, copy_form form, CUstream stream,
-                                                 purpose why, Submit submit) noexcept {
-    prepared_copy prepared;
+                                                 purpose why, resolved_ends &ends, Submit submit) noexcept {
+    prepared_copy prepared(ends);
     auto &[shape, call, plan, views] = prepared.step;
     if (error failed = validate_fields(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
@@ -102,15 +106,15 @@ template <class Submit>
     call.preferences = wanted;
     const bool may_take_kernels = !shape.is_line() || call.preferences.any();
     if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
-                                    may_take_kernels || why == purpose::explain, why, prepared.ends))
+                                    may_take_kernels || why == purpose::explain, why, ends))
         return failed;
-    if (error failed = validate_bounds(prepared.ends, instance.limits, shape)) return failed;
+    if (error failed = validate_bounds(ends, instance.limits, shape)) return failed;
     if (why == purpose::check) return {};
 
     call.form = form;
     if (why == purpose::become_node) call.is_captured = true;
-    call.may_read_early = form == copy_form::asynchronous && wanted.order == source_order::any &&
-                          is_pageable_everywhere(prepared.ends.source);
+    call.may_read_early =
+        form == copy_form::asynchronous && wanted.order == source_order::any && is_pageable_everywhere(ends.source);
     if (error failed = instance.contexts.device_of_current(choice.wanted, call.context_device)) return failed;
     if (needs_no_choice(shape, call.preferences) && !leaves_device(shape, call.context_device)) {
         plan = plan_for_driver(shape, call);
@@ -124,7 +128,7 @@ template <class Submit>
             return refused ? refused : submit(prepared);
         }
         if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
-        if (error failed = choose(instance, prepared.ends, choice.wanted, prepared.step)) return failed;
+        if (error failed = choose(instance, ends, choice.wanted, prepared.step)) return failed;
     }
     return submit(prepared);
 }

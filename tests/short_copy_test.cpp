@@ -1,0 +1,188 @@
+// Contiguous copies between pinned memory and a device, and within a device: for every statement of the kinds, from threads
+// with and without a current context, on streams of every context. Most of them take a path that queries little.
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "driver/result.h"
+#include "support/fault_driver.h"
+#include "support/gate.h"
+#include "support/raw_objects.h"
+#include "support/test_place.h"
+
+namespace ferry::test {
+namespace {
+
+constexpr std::uint64_t size = 4096;
+
+struct memory_under_test {
+    CUdeviceptr address = 0;
+    std::int32_t stated = FERRY_KIND_DEVICE; // besides ANY
+    const char *name = "";
+};
+
+class short_copies : public ferry_test {
+protected:
+    void SetUp() override {
+        ferry_test::SetUp();
+        if (IsSkipped()) return;
+        plain = std::make_unique<device_memory>(2 * size);
+        host = std::make_unique<pinned_memory>(2 * size);
+        if (raw().cuMemAllocAsync) {
+            EXPECT_OK(raw().cuMemAllocAsync(&pooled, 2 * size, nullptr));
+            EXPECT_OK(raw().cuStreamSynchronize(nullptr));
+        }
+    }
+    void TearDown() override {
+        if (pooled) {
+            EXPECT_OK(raw().cuMemFree(pooled));
+        }
+        plain.reset(), host.reset();
+        ferry_test::TearDown();
+    }
+    std::vector<memory_under_test> all_memory() const {
+        std::vector<memory_under_test> all = {
+            {CUdeviceptr{*plain}, FERRY_KIND_DEVICE, "device memory"},
+            {reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED, "pinned memory"},
+            {reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_HOST, "pinned memory, stated as host memory"}};
+        if (pooled) all.push_back({pooled, FERRY_KIND_DEVICE, "pool memory"});
+        return all;
+    }
+    static ferry_place place(const memory_under_test &memory, bool is_stated, std::uint64_t offset) {
+        ferry_place place = {};
+        place.address = memory.address + offset;
+        place.kind = is_stated ? memory.stated : FERRY_KIND_ANY;
+        if (place.kind != FERRY_KIND_DEVICE) place.device = FERRY_DEVICE_UNKNOWN;
+        return place;
+    }
+    static void write(CUdeviceptr to, std::byte value) {
+        EXPECT_OK(raw().cuMemsetD8(to, static_cast<unsigned char>(value), size));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    }
+    // Copies between all kinds of memory on a stream. `enter` changes the current context for the call.
+    template <class Enter> void check_all(CUstream stream, const Enter &enter) {
+        int value = 1;
+        for (const memory_under_test &from : all_memory())
+            for (const memory_under_test &to : all_memory())
+                for (const bool is_stated : {true, false}) {
+                    SCOPED_TRACE(testing::Message() << from.name << " to " << to.name << ", stated: " << is_stated);
+                    ferry_copy_desc copy = {};
+                    copy.source = place(from, is_stated, 0);
+                    copy.destination = place(to, is_stated, size);
+                    copy.width = size - 1;
+                    write(from.address, static_cast<std::byte>(value % 250 + 1));
+                    write(to.address + size, std::byte{0});
+                    ferry_error_info error = new_error();
+                    std::int32_t status = 0;
+                    {
+                        [[maybe_unused]] const auto entered = enter();
+                        status = ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, &error);
+                        EXPECT_OK(raw().cuStreamSynchronize(stream));
+                    }
+                    ASSERT_OK(status) << describe(error);
+                    bytes expected(size, static_cast<std::byte>(value++ % 250 + 1));
+                    expected.back() = std::byte{0};
+                    EXPECT_EQ(read_back(to.address + size, size), expected);
+                }
+    }
+
+    std::unique_ptr<device_memory> plain;
+    std::unique_ptr<pinned_memory> host;
+    CUdeviceptr pooled = 0;
+};
+
+TEST_F(short_copies, arrive_on_streams_of_the_current_context) {
+    const test_stream named;
+    const auto stay = [] { return 0; };
+    for (CUstream stream : {CUstream{nullptr}, CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, CUstream{named}})
+        check_all(stream, stay);
+}
+
+TEST_F(short_copies, arrive_from_threads_without_a_context_and_with_another_context) {
+    const test_stream named;
+    const test_context second;
+    check_all(named, [] { return std::make_unique<made_current>(nullptr); });
+    check_all(named, [&] { return std::make_unique<made_current>(second); });
+    if (device_count() < 2) return;
+    const other_device other;
+    check_all(named, [&] { return std::make_unique<made_current>(other); });
+}
+
+TEST_F(short_copies, arrive_on_streams_of_other_contexts_and_devices) {
+    const test_context second;
+    std::unique_ptr<test_stream> stream;
+    const auto stay = [] { return 0; };
+    {
+        const made_current there(second);
+        stream = std::make_unique<test_stream>();
+    }
+    check_all(*stream, stay);
+    stream.reset();
+    if (device_count() < 2) return;
+    const other_device other;
+    {
+        const made_current there(other);
+        stream = std::make_unique<test_stream>();
+    }
+    check_all(*stream, stay);
+}
+
+TEST_F(short_copies, follow_the_order_of_their_stream) {
+    const test_stream stream;
+    gate gate(stream);
+    std::memset(host->data(), 1, size);
+    ferry_copy_desc copy = {};
+    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
+    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
+    copy.width = size;
+    ASSERT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, nullptr));
+    std::memset(host->data(), 2, size); // before the stream reaches the copy
+    gate.let_go();
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    EXPECT_EQ(read_back(*plain, size), bytes(size, std::byte{2}));
+}
+
+TEST_F(short_copies, that_the_driver_refuses_name_the_wrong_field) {
+    ferry_copy_desc copy = {};
+    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
+    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
+    copy.width = 2 * size + 1;
+    ferry_error_info error = new_error();
+    const test_stream stream;
+    EXPECT_NE(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, &error), 0);
+    EXPECT_EQ(error.side, FERRY_SIDE_SOURCE);
+    EXPECT_EQ(error.field, FERRY_FIELD_ADDRESS) << describe(error);
+    for (const std::uint64_t address : {UINT64_MAX - 10, UINT64_MAX}) {
+        copy.source.address = address;
+        EXPECT_EQ(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, &error), FERRY_ERROR_OVERFLOW);
+    }
+}
+
+TEST_F(short_copies, report_what_the_driver_reports) {
+    fault_driver driver(raw_entry_points());
+    const instance_owner instance = open_or_fail(driver.options());
+    const test_stream stream;
+    ferry_copy_desc copy = {};
+    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_HOST}, true, 0);
+    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
+    copy.width = size;
+    for (const char *const entry : {"cuCtxGetCurrent", "cuPointerGetAttributes", "cuMemcpy3DAsync"}) {
+        SCOPED_TRACE(entry);
+        driver.fail(entry, CUDA_ERROR_ILLEGAL_ADDRESS);
+        driver.reset_counts();
+        ferry_error_info error = new_error();
+        EXPECT_EQ(ferry_copy_async(instance.get(), &copy, nullptr, stream, nullptr, &error),
+                  to_status(CUDA_ERROR_ILLEGAL_ADDRESS));
+        EXPECT_STREQ(error.driver_function, entry);
+        EXPECT_LE(driver.calls("cuMemcpy3DAsync"), 1) << "a status that may be sticky is not tried again";
+    }
+    // The pipeline repeats a copy that the driver refuses for its arguments, and enters the context of the stream.
+    for (const CUresult refused : {CUDA_ERROR_INVALID_VALUE, CUDA_ERROR_INVALID_CONTEXT}) {
+        driver.fail("cuMemcpy3DAsync", refused);
+        EXPECT_OK(ferry_copy_async(instance.get(), &copy, nullptr, stream, nullptr, nullptr));
+    }
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
+} // namespace
+} // namespace ferry::test
