@@ -310,6 +310,47 @@ TEST_F(pageable_batch, urgent_pieces_on_an_idle_stream_are_staged_together) {
     }
 }
 
+// The driver's call for an array would wait until the stream has passed it.
+TEST_F(pageable_batch, textures_without_surfaces_are_read_into_buffers_and_wait_for_nothing) {
+    constexpr std::uint64_t count = 64, width = 128, height = 128;
+    const bytes source = random_bytes(count * width * height, 9);
+    std::vector<CUarray> textures(count);
+    std::vector<ferry_copy_desc> copies(count);
+    for (std::uint64_t i = 0; i < count; ++i) {
+        CUDA_ARRAY_DESCRIPTOR desc = {width / 4, height, CU_AD_FORMAT_UNSIGNED_INT8, 4};
+        ASSERT_OK(raw().cuArrayCreate(&textures[i], &desc));
+        ferry_place from = {}, to = {};
+        ferry_place_any(&from, reinterpret_cast<std::uintptr_t>(source.data()) + i * width * height);
+        ferry_place_array(&to, 0, textures[i]);
+        copies[i] = {};
+        copies[i].source = from;
+        copies[i].destination = to;
+        copies[i].width = width;
+        copies[i].height = height;
+    }
+    for (int round = 0; round < 2; ++round) {
+        const shares before = counted_by(counted);
+        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count, nullptr, stream, nullptr, nullptr));
+        wait();
+        const shares after = counted_by(counted);
+        EXPECT_EQ(after.buffered - before.buffered, count);
+    }
+    for (std::uint64_t i = 0; i < count; ++i) {
+        bytes found(width * height);
+        CUDA_MEMCPY3D back = {};
+        back.srcMemoryType = CU_MEMORYTYPE_ARRAY;
+        back.srcArray = textures[i];
+        back.dstMemoryType = CU_MEMORYTYPE_HOST;
+        back.dstHost = found.data();
+        back.WidthInBytes = width;
+        back.Height = height;
+        back.Depth = 1;
+        ASSERT_OK(raw().cuMemcpy3D(&back));
+        EXPECT_EQ(std::memcmp(found.data(), &source[i * width * height], width * height), 0) << i;
+        EXPECT_OK(raw().cuArrayDestroy(textures[i]));
+    }
+}
+
 void pageable_batch::expect_explained(const way &one, const how &options, std::uint64_t size, std::uint64_t count,
                                       bool is_busy) {
     const bool is_up = one.from == place_kind::pageable;

@@ -71,10 +71,16 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
 error single_calls::choose_for_pageable(const single_call &one, copy_step &step) noexcept {
     call_facts &call = step.call;
     // The driver writes pageable memory within its call, so here the copies of this batch count as well.
-    call.is_source_final = is_earlier_work_done_;
     if (!is_earlier_work_done_ || step.shape.destination.kind == memory_kind::pageable)
         if (error failed = look_at_stream(of_.instance, step.shape, of_.site.stream, call)) return failed;
-    if (of_.site.is_waited_for) call.form = copy_form::synchronous;
+    is_earlier_work_done_ |= call.is_stream_idle;
+    call.is_source_final = is_earlier_work_done_;
+    // The stream will not be idle for the next copies, for which the driver's calls would wait one after another.
+    const bool has_others = of_.request.pieces.size() + of_.request.boxes.size() > 1;
+    if (of_.site.is_waited_for)
+        call.form = copy_form::synchronous;
+    else if (has_others && is_read_in_the_call(step.shape) && !is_sent_with_commands(step.shape))
+        call.is_stream_idle = false;
     resolved_ends ends;
     if (of_.is_at_home()) know_ends(of_.request, step.shape, one.known, ends);
     const error failed = choose(of_.instance, ends, of_.site.context, step);

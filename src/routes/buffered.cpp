@@ -11,7 +11,11 @@ namespace {
 
 obstacle why_not_buffered(const copy_question &copy) noexcept {
     const call_facts &call = copy.facts.call;
-    const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call);
+    // Behind other copies of its batch, the driver's call would wait for them, unless it sends the bytes with its
+    // commands.
+    const bool follows_batch = call.form == copy_form::asynchronous && call.is_source_final && !call.is_stream_idle &&
+                               is_read_in_the_call(copy.shape) && !is_sent_with_commands(copy.shape);
+    const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call) || follows_batch;
     if (copy.shape.has_file()) return obstacle::file;
     if (!is_read) return obstacle::not_pageable;
     if (call.is_stream_idle && !call.preferences.no_wait) return obstacle::not_pageable; // the driver is faster
