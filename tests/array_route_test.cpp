@@ -385,5 +385,138 @@ TEST_F(array_routes, an_explanation_matches_what_the_copy_does) {
     EXPECT_GT(copies_by_kernel, 0);
 }
 
+// ---- Pageable memory and arrays that no kernel can access
+
+// An array of 4-byte texels without a surface.
+struct plain_array {
+    plain_array(std::size_t width, std::size_t height, std::size_t depth) {
+        CUDA_ARRAY3D_DESCRIPTOR desc = {};
+        desc.Width = width;
+        desc.Height = height;
+        desc.Depth = depth;
+        desc.Format = CU_AD_FORMAT_UNSIGNED_INT8;
+        desc.NumChannels = 4;
+        EXPECT_OK(raw().cuArray3DCreate(&handle, &desc));
+    }
+    ~plain_array() { EXPECT_OK(raw().cuArrayDestroy(handle)); }
+    plain_array(const plain_array &) = delete;
+    CUarray handle = nullptr;
+};
+
+class plain_arrays : public counted_test {
+protected:
+    void SetUp() override {
+        counted_test::SetUp();
+        if (!has_kernels()) GTEST_SKIP() << "the driver cannot load kernels";
+        if (!raw().cuMemAllocFromPoolAsync) GTEST_SKIP() << "the driver has no stream-ordered memory";
+        ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    }
+    struct copied_box {
+        std::uint64_t x, y, z, width, height, depth; // bytes, rows, slices
+        std::uint64_t bytes() const { return width * height * depth; }
+    };
+    // Copies the box to the array and back into other memory, and compares all bytes. Returns a status that is not 0.
+    std::int32_t round_trip(ferry_instance *instance, const plain_array &array, const copied_box &box,
+                            bool is_synchronous, const how &up = {}, const how &down = {}) {
+        bytes source = random_bytes(box.bytes() + 100, box.bytes()), destination(source.size(), std::byte{0xee});
+        ferry_copy_desc to_array = {}, back = {};
+        ferry_place_array(&to_array.destination, 0, array.handle);
+        to_array.destination.x = box.x, to_array.destination.y = box.y, to_array.destination.z = box.z;
+        back.source = to_array.destination;
+        ferry_place_any(&to_array.source, reinterpret_cast<std::uintptr_t>(source.data()) + 3);
+        ferry_place_any(&back.destination, reinterpret_cast<std::uintptr_t>(destination.data()) + 3);
+        to_array.width = back.width = box.width;
+        to_array.height = back.height = box.height;
+        to_array.depth = back.depth = box.depth;
+        for (const auto &[copy, options] : {std::pair{&to_array, &up}, std::pair{&back, &down}}) {
+            const std::int32_t status = is_synchronous
+                                            ? ferry_copy(instance, copy, *options, nullptr)
+                                            : ferry_copy_async(instance, copy, *options, stream, nullptr, nullptr);
+            if (copy == &to_array && up.has(read_in_the_call) && !status)
+                std::fill(source.begin(), source.end(), std::byte{1}); // the call has read it
+            if (copy == &back && (is_synchronous || down.has(written_in_the_call))) {
+                EXPECT_TRUE(status || destination[3] != std::byte{0xee} || destination[4] != std::byte{0xee});
+            }
+            if (!is_synchronous) {
+                EXPECT_OK(raw().cuStreamSynchronize(stream));
+            }
+            if (status) return status;
+        }
+        const bytes expected = random_bytes(box.bytes() + 100, box.bytes());
+        EXPECT_EQ(std::memcmp(destination.data() + 3, expected.data() + 3, box.bytes()), 0);
+        EXPECT_EQ(destination[2], std::byte{0xee});
+        EXPECT_EQ(destination[3 + box.bytes()], std::byte{0xee});
+        return 0;
+    }
+    std::uint64_t device_bytes_after_trim() const {
+        EXPECT_OK(ferry_staging_trim(counted.get(), nullptr));
+        ferry_usage usage = {};
+        usage.struct_size = sizeof usage;
+        EXPECT_OK(ferry_instance_get_usage(counted.get(), &usage, nullptr));
+        return usage.device_bytes;
+    }
+};
+
+TEST_F(plain_arrays, are_staged_through_a_buffer_on_the_device) {
+    const plain_array flat(2048, 1024, 0), deep(256, 192, 400); // 8 MiB, 75 MiB
+    const copied_box boxes[] = {{0, 0, 0, 8192, 1024, 1}, {16, 5, 0, 8000, 900, 1}};
+    for (const bool is_synchronous : {false, true})
+        for (const copied_box &box : boxes) {
+            driver.reset_counts();
+            ASSERT_OK(round_trip(counted.get(), flat, box, is_synchronous, by_staging, by_staging));
+            EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 2);
+            EXPECT_EQ(driver.calls("cuMemFreeAsync"), 2);
+            EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 2);
+            EXPECT_EQ(device_bytes_after_trim(), 0u);
+        }
+    ASSERT_OK(round_trip(counted.get(), flat, boxes[0], false, by_staging | read_in_the_call,
+                         by_staging | written_in_the_call));
+    // Two parts.
+    driver.reset_counts();
+    ASSERT_OK(round_trip(counted.get(), deep, {0, 0, 0, 1024, 192, 400}, false, by_staging, by_staging));
+    EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 2);
+    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 4);
+}
+
+TEST_F(plain_arrays, are_copied_without_a_buffer_if_there_is_no_memory_for_it) {
+    const plain_array array(2048, 1024, 0);
+    const copied_box box = {0, 0, 0, 8192, 1024, 1};
+    ferry_options options = driver.options();
+    options.max_device_bytes = box.bytes() - 1;
+    const instance_owner small = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(small.get(), 0, nullptr));
+    driver.reset_counts();
+    ASSERT_OK(round_trip(small.get(), array, box, false, by_staging, by_staging));
+    EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0);
+    for (const CUresult refusal : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
+        driver.fail("cuMemAllocFromPoolAsync", refusal, 1, true);
+        ASSERT_OK(round_trip(counted.get(), array, box, false));
+        driver.heal();
+    }
+    driver.fail("cuMemAllocFromPoolAsync", CUDA_ERROR_INVALID_CONTEXT);
+    EXPECT_NE(round_trip(counted.get(), array, box, false, by_staging), 0);
+    EXPECT_EQ(device_bytes_after_trim(), 0u);
+}
+
+TEST_F(plain_arrays, complete_their_tickets_when_the_array_is_complete) {
+    const plain_array array(2048, 1024, 0);
+    const bytes source = random_bytes(8192 * 1024, 4);
+    ferry_copy_desc copy = {};
+    ferry_place_array(&copy.destination, 0, array.handle);
+    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
+    copy.width = 8192;
+    copy.height = 1024;
+    ferry_ticket *ticket = nullptr;
+    ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
+    ASSERT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));
+    EXPECT_OK(raw().cuStreamQuery(stream));
+    ferry_ticket_info info = {};
+    info.struct_size = sizeof info;
+    ASSERT_OK(ferry_ticket_get_info(ticket, &info, nullptr));
+    EXPECT_EQ(info.bytes_done, source.size());
+    EXPECT_EQ(info.route, FERRY_ROUTE_STAGED);
+    ASSERT_OK(ferry_ticket_release(ticket, nullptr));
+}
+
 } // namespace
 } // namespace ferry::test

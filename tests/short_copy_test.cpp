@@ -142,6 +142,23 @@ TEST_F(short_copies, follow_the_order_of_their_stream) {
     EXPECT_EQ(read_back(*plain, size), bytes(size, std::byte{2}));
 }
 
+// The driver finds out the kind of the destination, which is not on a device.
+TEST_F(short_copies, reach_pageable_memory_whose_kind_is_not_stated) {
+    const test_stream stream;
+    bytes received(size);
+    std::memset(host->data(), 5, size);
+    ferry_copy_desc copy = {};
+    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
+    copy.destination = place({reinterpret_cast<std::uintptr_t>(received.data()), FERRY_KIND_HOST}, false, 0);
+    copy.width = size - 1;
+    ferry_error_info error = new_error();
+    ASSERT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, &error)) << describe(error);
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    bytes expected(size, std::byte{5});
+    expected.back() = std::byte{0};
+    EXPECT_EQ(received, expected);
+}
+
 TEST_F(short_copies, that_the_driver_refuses_name_the_wrong_field) {
     ferry_copy_desc copy = {};
     copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);

@@ -373,9 +373,10 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              FERRY_FIELD_MAX_PINNED_BYTES, or FERRY_OBSTACLE_NO_STAGING. No call waits because of this limit.
  *              ferry_staging_trim releases memory that no copy needs.
  * max_device_bytes  The maximum of memory on each device that the instance uses for itself: tables of prepared batches,
- *              counters of the route MULTILINK, and buffers of nests (ferry_nest.h). ferry_prepared_create and
- *              ferry_multilink_set fail with FERRY_ERROR_LIMIT and FERRY_FIELD_MAX_DEVICE_BYTES if less is left; a nest
- *              is then copied without a buffer. A table that waits for its stream after
+ *              counters of the route MULTILINK, and buffers of nests (ferry_nest.h) and of staged arrays that kernels
+ *              cannot access. Without a limit, the instance keeps up to 64 MiB for buffers. ferry_prepared_create and
+ *              ferry_multilink_set fail with FERRY_ERROR_LIMIT and FERRY_FIELD_MAX_DEVICE_BYTES if less is left; nests
+ *              and arrays are then copied without a buffer. A table that waits for its stream after
  *              ferry_prepared_destroy_deferred counts for deferred_bytes instead.
  * max_threads  The maximum number of threads that the instance starts. At least 3, unless the options exclude staging,
  *              and one more if traces report FERRY_PHASE_DONE: the watchdog, the thread of traces and one temporary

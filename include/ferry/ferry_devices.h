@@ -471,7 +471,7 @@ typedef struct ferry_usage {
     uint64_t table_bytes;       /* tables of batches */
     uint64_t read_buffer_bytes; /* of the route BUFFERED */
     uint64_t link_bytes;        /* slots of the route RELAYED, and records of MULTILINK */
-    uint64_t device_bytes;      /* of all devices: tables of prepared batches, and counters of MULTILINK */
+    uint64_t device_bytes;      /* of all devices: see ferry_options.max_device_bytes */
     uint64_t deferred_bytes;    /* kept by deferred frees: ferry_deferred_info.bytes of FERRY_DEVICE_UNKNOWN */
     uint64_t pinned_refused;
     uint64_t device_refused;
@@ -502,7 +502,8 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
  * no copy or graph needs. Also releases the slots of relayed copies that are complete, and free blocks of the route
- * BUFFERED and of the tables of batches. The next copy pins it again. Threads stay.
+ * BUFFERED and of the tables of batches, and the device memory that is kept for buffers. The next copy allocates it
+ * again. Threads stay.
  *
  * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.
  * Errors:        the driver's own: memory that it does not take back stays in use.

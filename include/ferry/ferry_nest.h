@@ -26,9 +26,9 @@ extern "C" {
  * as boxes, which take the routes of ferry_copy_batch_async. ferry takes what it predicts to be faster. A nest between a
  * device and pageable memory or a file is copied as boxes. If these would be many small boxes, it passes through a buffer
  * in device memory: larger boxes are copied between the host and the buffer, and a kernel changes the layout there. The
- * buffer has up to 64 MiB of stream-ordered memory (cuMemAllocAsync), and counts for ferry_options.max_device_bytes until
- * the call returns. There is no buffer on streams that are being captured, for prepared nests, with FERRY_COPY_NO_WAIT or
- * _NO_KERNELS, and with a forced route other than FERRY_ROUTE_STAGED.
+ * buffer has up to 64 MiB of stream-ordered memory, and counts for ferry_options.max_device_bytes until the call returns.
+ * There is no buffer on streams that are being captured, for prepared nests, with FERRY_COPY_NO_WAIT or _NO_KERNELS, and
+ * with a forced route other than FERRY_ROUTE_STAGED.
  *
  * Strides of both ends may be negative or 0. If runs of the destination share bytes, each shared byte receives one of
  * the values. The source must share no byte with the destination. FERRY_COPY_CHECK_OVERLAP refuses both, unless a list

@@ -9,6 +9,7 @@
 #include "copy/nest_overlap.h"
 #include "device/stream_order.h"
 #include "exec/kernel_view.h"
+#include "memory/stream_buffer.h"
 #include "submit/copy.h"
 
 namespace ferry {
@@ -113,7 +114,7 @@ bool is_packable(memory_kind kind) noexcept { return kind == memory_kind::pageab
 bool may_use_buffer(const ferry_instance &instance, const copy_preferences &wanted, const nest_site &site) noexcept {
     const bool is_other_route = wanted.forced != route_kind::none && wanted.forced != route_kind::staged;
     return !is_other_route && !wanted.no_wait && !wanted.no_kernels && !site.is_captured && !site.is_prepared &&
-           instance.kernels.may_serve() && instance.cu.cuMemAllocAsync && instance.cu.cuMemFreeAsync;
+           instance.kernels.may_serve() && instance.buffers.are_supported();
 }
 
 nest_facts facts_of(const ferry_instance &instance, const nest_plan &plan, const copy_preferences &wanted,
@@ -129,13 +130,12 @@ void choose_buffer(ferry_instance &instance, const copy_preferences &wanted, con
     const memory_kind kind = plan.packs_source ? plan.ends.destination.kind : plan.ends.source.kind;
     const bool is_packed = plan.packs_source || is_packable(plan.ends.destination.kind);
     if (!is_packed || is_packable(kind) || is_host(kind) || other.why_not != obstacle::none) return;
-    constexpr std::uint64_t max_buffer = std::uint64_t{64} << 20;
     nest seen = plan.given.moved;
     if (plan.packs_source)
         seen.destination += other.address - plan.given.destination_span.first;
     else
         seen.source += other.address - plan.given.source_span.first;
-    plan.packing = nest_packing(seen, plan.packs_source, max_buffer);
+    plan.packing = nest_packing(seen, plan.packs_source, stream_buffer::max_bytes);
     const nest outer = plan.packing.first().outer;
     packed_facts facts;
     facts.pageable.direction = plan.packs_source ? copy_direction::host_to_device : copy_direction::device_to_host;

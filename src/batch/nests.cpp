@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <utility>
 
 #include "batch/batch.h"
 #include "batch/launches.h"
@@ -10,6 +9,7 @@
 #include "device/stream_order.h"
 #include "exec/driver_copy.h"
 #include "exec/kernel_launch.h"
+#include "memory/stream_buffer.h"
 #include "submit/copy.h"
 #include "submit/note_error.h"
 
@@ -30,39 +30,6 @@ struct nest_call {
     ferry_ticket *ticket; // may be null
 };
 
-// Device memory in the order of the stream. It counts for the budget of the device until the call ends.
-class stream_buffer {
-public:
-    explicit stream_buffer(const nest_call &call) noexcept
-        : call_(call), budget_(call.instance.device_memory[call.site.device]) {}
-    ~stream_buffer() { static_cast<void>(free()); }
-    stream_buffer(const stream_buffer &) = delete;
-    stream_buffer &operator=(const stream_buffer &) = delete;
-
-    // Afterwards, the address is 0 if there is no memory, or the budget does not permit it.
-    error allocate(std::uint64_t bytes) noexcept {
-        if (!budget_.take(bytes)) return {};
-        bytes_ = bytes;
-        const call_result made = call_.instance.cu.cuMemAllocAsync(&address_, bytes, call_.site.stream);
-        if (made == CUDA_SUCCESS) return {};
-        address_ = 0;
-        static_cast<void>(free());
-        return made == CUDA_ERROR_OUT_OF_MEMORY || made == CUDA_ERROR_NOT_SUPPORTED ? ok : to_error(made);
-    }
-    error free() noexcept {
-        const CUdeviceptr freed = std::exchange(address_, 0);
-        budget_.give_back(std::exchange(bytes_, 0));
-        return freed ? to_error(call_.instance.cu.cuMemFreeAsync(freed, call_.site.stream)) : ok;
-    }
-    CUdeviceptr address() const noexcept { return address_; }
-
-private:
-    const nest_call &call_;
-    budget &budget_;
-    std::uint64_t bytes_ = 0;
-    CUdeviceptr address_ = 0;
-};
-
 // Kernels read lists of a small nest from pinned memory. That took 8 to 31 us more for each MiB that was copied, and a
 // copy of the lists in device memory takes about 15 us (H200, driver 580, 2026-11-30).
 constexpr std::uint64_t min_bytes_for_device_lists = std::uint64_t{1} << 20;
@@ -79,11 +46,10 @@ error run_nest_kernel(const nest_call &call, const nest &seen, nest_link link, s
     if (error failed = instance.tables.allocate(bytes, table, !no_wait))
         return failed.status == FERRY_ERROR_LIMIT && no_wait ? refuse_route(obstacle::busy) : failed;
     nest moved = seen;
-    stream_buffer on_device(call);
+    stream_buffer on_device(instance.cu, instance.buffers, instance.device_memory[call.site.device], stream);
     const auto launch = [&]() noexcept -> error {
-        const bool may_copy = instance.cu.cuMemAllocAsync && instance.cu.cuMemFreeAsync && !no_wait;
-        if (may_copy && seen.bytes() >= min_bytes_for_device_lists)
-            if (error failed = on_device.allocate(bytes)) return failed;
+        if (!no_wait && instance.buffers.are_supported() && seen.bytes() >= min_bytes_for_device_lists)
+            if (error failed = on_device.allocate(call.site.device, bytes)) return failed;
         const auto address = reinterpret_cast<std::uintptr_t>(table);
         if (const CUdeviceptr copied = on_device.address()) {
             move_indices(moved, static_cast<std::uint64_t *>(table), copied);
@@ -155,15 +121,17 @@ error run_halves(const nest_call &call, const nest_plan &plan, const nest_halves
 // The parts follow each other on the stream, and so do the allocation and the end of the buffer. Without memory for it,
 // the boxes are copied directly. Traces and counters have only the copies of boxes, which copy all bytes.
 [[gnu::noinline]] error run_through_buffer(const nest_call &call, const nest_plan &plan) noexcept {
-    stream_buffer buffer(call);
-    if (error failed = buffer.allocate(plan.packing.buffer_bytes())) return failed;
+    ferry_instance &instance = call.instance;
+    const int device = call.site.device;
+    stream_buffer buffer(instance.cu, instance.buffers, instance.device_memory[device], call.site.stream);
+    if (error failed = buffer.allocate(device, plan.packing.buffer_bytes())) return failed;
     if (!buffer.address()) return run_as_boxes(call, plan);
     error failed = plan.packing.for_each(
         [&](const nest_halves &halves) noexcept { return run_halves(call, plan, halves, buffer.address()); });
     const error freed = buffer.free();
     if (!failed) failed = freed;
     if (call.site.form == copy_form::asynchronous) return failed;
-    const error passed = wait_for_legacy_stream(call.instance.cu); // also for work that was enqueued before a failure
+    const error passed = wait_for_legacy_stream(instance.cu); // also for work that was enqueued before a failure
     return failed ? failed : passed;
 }
 

@@ -20,6 +20,7 @@ struct staging_facts {
     obstacle why_not = obstacle::no_staging; // why the instance cannot stage
     obstacle reach = obstacle::not_known;    // why staging kernels cannot access the device's end
     bool is_source_slow = false;             // a file that is not in memory
+    bool has_stream_buffers = false;         // there is device memory in the order of the stream
     bool has_stream_waits = false;           // copy-engine copies on the stream can replace the staging kernel
     std::uint16_t threads = 0;
     std::uint64_t slot_size = std::uint64_t{512} << 10; // bytes, of the staging buffer

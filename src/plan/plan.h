@@ -105,6 +105,8 @@ struct copy_plan {
     // A staged copy without a kernel: copy-engine copies on the stream replace it. `blocks` is 0 if a kernel could not
     // serve.
     bool by_copies = false;
+    // A staged copy of an array that kernels cannot access: the bytes pass through a buffer on the device.
+    bool through_buffer = false;
     // Why the route that the caller forces cannot serve. Such a copy must be rejected.
     obstacle refused = obstacle::none;
     std::uint16_t blocks = 0;                // of a kernel, or of each staging kernel

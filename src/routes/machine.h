@@ -14,6 +14,7 @@
 #include "memory/pinned_pool.h"
 #include "memory/pools.h"
 #include "memory/sharing.h"
+#include "memory/stream_buffer.h"
 #include "memory/surfaces.h"
 #include "plan/call_options.h"
 #include "plan/device_profiles.h"
@@ -58,6 +59,7 @@ struct machine : opened_driver, machine_settings {
     pinned_memory pinned{cu, allocator};
     memory_pools pools{cu, devices, contexts, allocator};
     budget device_memory[device_contexts::max_devices]; // that ferry itself uses on each device
+    buffer_pools buffers{cu, devices};
     ferry::sharing sharing{cu, devices, contexts, pools, allocator};
     deferred_frees deferred{cu, contexts, surfaces, externals, pinned, sharing.memory, allocator};
     kernel_set kernels{cu};

@@ -4,11 +4,13 @@
 #include "routes/staged.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "copy/split.h"
 #include "device/stream_order.h"
 #include "driver/result.h"
 #include "exec/driver_copy.h"
+#include "memory/stream_buffer.h"
 #include "plan/staged_chunks.h"
 #include "routes/ends.h"
 
@@ -40,9 +42,26 @@ bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
            max_staging_copies; // rows may not fill their slots
 }
 
+// Whether kernels are forbidden or cannot serve any copy.
+bool has_no_kernels(const plan_facts &facts) noexcept {
+    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not);
+}
+
+// Whether the copy is of an array that kernels cannot access, and can pass through a buffer on the device: a kernel
+// stages the bytes between the host and the buffer, and the driver copies them between the buffer and the array. Copies
+// of 64 MiB without a kernel reached 19 GB/s to such an array and 22 GB/s from it, and arrays that kernels access 45 and
+// 48 GB/s (H200, 2026-11-30).
+bool passes_buffer(const copy_question &copy) noexcept {
+    const plan_facts &facts = copy.facts;
+    constexpr std::uint64_t min_bytes = std::uint64_t{2} << 20;
+    return device_end(copy.shape).array && !copy.shape.has_file() && is_obstacle(facts.staging.reach) &&
+           is_pageable(copy.shape) && copy.shape.bytes() >= min_bytes && facts.staging.has_stream_buffers &&
+           !has_no_kernels(facts) && !facts.call.is_captured && !facts.call.preferences.no_wait;
+}
+
 // Whether the copy must be staged without a kernel.
-bool needs_copies(const plan_facts &facts) noexcept {
-    return facts.call.preferences.no_kernels || is_obstacle(facts.kernels.why_not) || is_obstacle(facts.staging.reach);
+bool needs_copies(const copy_question &copy) noexcept {
+    return has_no_kernels(copy.facts) || (is_obstacle(copy.facts.staging.reach) && !passes_buffer(copy));
 }
 
 // Whether the destination is rows of pinned memory with gaps, which threads write faster than the link can scatter
@@ -68,7 +87,7 @@ obstacle why_not_staged(const copy_question &copy) noexcept {
     const shape_end &end = device_end(shape);
     if (is_elsewhere(end, call.context_device)) return obstacle::other_device;
     if (end.kind == memory_kind::managed) return obstacle::managed;
-    return needs_kernel ? staging.reach : obstacle::none;
+    return needs_kernel && !passes_buffer(copy) ? staging.reach : obstacle::none;
 }
 
 // The delay of a staged copy that recent copies suggest. If the caller helps, the delay of the threads does not count.
@@ -101,16 +120,18 @@ prediction predict_staged(const copy_question &copy) noexcept {
         std::clamp(bytes / static_cast<double>(min_chunk), 1.0, static_cast<double>(threads_at(copy)));
     const double rows_ns = has_gaps ? static_cast<double>(rows.count) * of_direction->staged_row_ns : 0;
     const double by_threads = (bytes * 1000 / of_direction->staged_thread_rate + rows_ns) / threads;
-    const double by_ring = of_direction->staged_fixed_ns +
-                           std::max(bytes * 1000 / of_direction->staged_rate, by_threads) +
-                           static_cast<double>(staging_delay(copy, false));
     const device_profile &whole = *facts.profile;
+    const double in_buffer = // read and written on the device
+        passes_buffer(copy) ? 2 * bytes * 1000 / whole[copy_direction::within_device].driver_line_rate : 0;
+    const double by_ring = of_direction->staged_fixed_ns +
+                           std::max(bytes * 1000 / of_direction->staged_rate, by_threads) + in_buffer +
+                           static_cast<double>(staging_delay(copy, false));
     const double by_copies = whole.copies_fixed_ns + std::max(bytes * 1000 / whole.copies_rate, by_threads) +
                              static_cast<double>(staging_delay(copy, true));
     const copy_preferences &preferences = facts.call.preferences;
     const bool is_kernel_meant = preferences.is_urgent || preferences.forced != route_kind::none;
     const bool takes_copies =
-        can_stage_by_copies(copy.shape, facts) && (needs_copies(facts) || (!is_kernel_meant && by_copies < by_ring));
+        can_stage_by_copies(copy.shape, facts) && (needs_copies(copy) || (!is_kernel_meant && by_copies < by_ring));
     return {takes_copies ? by_copies : by_ring, staged_blocks(copy), takes_copies, staging_delay(copy, takes_copies)};
 }
 
@@ -128,7 +149,7 @@ bool is_staged(const copy_question &copy) noexcept {
     if (call.form == copy_form::asynchronous) {
         if (!may_be_read || !facts.profile) return true;
         const direction_profile &profile = *copy.rates().profile;
-        if (is_worth_staging(shape.bytes(), profile) && staging_delay(copy, false) == 0 && !needs_copies(facts))
+        if (is_worth_staging(shape.bytes(), profile) && staging_delay(copy, false) == 0 && !needs_copies(copy))
             return true;
     }
     return facts.profile && copy.is_faster(staged_route);
@@ -167,13 +188,14 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
     plan.wait_in_the_call = facts.call.form == copy_form::asynchronous && caller_helps(copy.shape, facts.call);
     plan.by_copies = is_file_on_host(copy.shape);
     if (plan.by_copies) return;
-    const bool needs = needs_copies(facts);
+    const bool needs = needs_copies(copy);
     plan.may_be_by_copies = can_stage_by_copies(copy.shape, facts);
     plan.by_copies =
         plan.may_be_by_copies &&
         (needs || (facts.profile && facts.staging.start_delay_ns != 0 && copy.predicted(staged_route).by_copies));
     plan.blocks = plan.by_copies && needs ? std::uint16_t{0} : staged_blocks(copy);
-    if (!plan.by_copies && facts.links.multilink == obstacle::none)
+    plan.through_buffer = !plan.by_copies && passes_buffer(copy);
+    if (!plan.by_copies && !plan.through_buffer && facts.links.multilink == obstacle::none)
         plan.links = std::min<std::uint16_t>(facts.links.count, max_staged_links);
 }
 
@@ -366,6 +388,51 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     });
 }
 
+// Copies parts through a buffer on the device. `is_refused`: there is no buffer, or the device has no room for the first
+// kernel. Then nothing was copied.
+[[gnu::noinline]] error run_through_buffer(machine &machine, const copy_step &step, const copy_site &site,
+                                           bool must_start_soon, bool &is_refused) noexcept {
+    const bool to_array = is_host(step.shape.source.kind), waits = step.plan.synchronise_after;
+    const std::uint64_t most = std::min(step.shape.bytes(), stream_buffer::max_bytes);
+    const int device = step.call.context_device;
+    stream_buffer buffer(machine.cu, machine.buffers, machine.device_memory[device], site.stream);
+    if (error failed = buffer.allocate(device, most)) return failed;
+    is_refused = !buffer.address();
+    if (is_refused) return {};
+    bool is_first = true;
+    error failed = for_each_chunk(step.shape, most, [&](shape part) noexcept {
+        const std::uint64_t first = buffer.address();
+        const shape_end in_buffer = {memory_kind::device,
+                                     step.call.context_device,
+                                     nullptr,
+                                     0,
+                                     0,
+                                     0,
+                                     {first, first + part.bytes() - 1},
+                                     part.width,
+                                     part.height};
+        copy_step staged = step;
+        staged.shape = part;
+        (to_array ? staged.shape.destination : staged.shape.source) = in_buffer;
+        (to_array ? staged.views.destination : staged.views.source) = {.why_not = obstacle::none, .address = first};
+        staged.plan.wait_in_the_call |= waits; // the caller helps, and waits for the array afterwards
+        staged.plan.synchronise_after = false;
+        (to_array ? part.source : part.destination) = in_buffer;
+        const auto copy_array = [&]() noexcept {
+            return run_driver_route(machine.cu, part, {}, copy_form::asynchronous, {}, site.stream);
+        };
+        const bool must_start = std::exchange(is_first, false) && must_start_soon;
+        error failed = to_array ? ok : copy_array();
+        if (!failed) failed = enqueue_staged(machine, staged, site, {.must_start_soon = must_start}, nullptr);
+        is_refused = must_start && failed.status == FERRY_ERROR_LIMIT;
+        return !failed && to_array ? copy_array() : failed;
+    });
+    const error freed = buffer.free();
+    if (is_refused) return freed;
+    if (!failed) failed = freed;
+    return !failed && waits ? wait_for_legacy_stream(machine.cu) : failed;
+}
+
 // Stages with a kernel or without. A kernel of the program that occupies the device may wait for the copy. In this
 // case, ferry's kernel is not enqueued.
 error run_staged(machine &machine, const copy_step &step, const copy_site &site, staged_progress *progress) noexcept {
@@ -383,16 +450,18 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         const bool is_first_on_stream =
             call.form == copy_form::synchronous ? is_idle(machine.cu, site.stream, true) : call.is_stream_idle;
         const bool must_start_soon = is_first_on_stream && plan.may_be_by_copies && !call.preferences.no_wait;
-        const error failed = run(false, must_start_soon);
-        is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
+        const error failed = plan.through_buffer ? run_through_buffer(machine, step, site, must_start_soon, is_late)
+                                                 : run(false, must_start_soon);
+        if (!plan.through_buffer) is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
         if (!is_late) return failed;
+        if (plan.through_buffer && !plan.may_be_by_copies) return no_memory;
     }
     const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
     const error failed = is_file ? run_file_by_copies(machine, step, site, progress) : run(true, false);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
     const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !is_file;
-    const bool is_kernel_left = can_be_in_graph(plan) && !(is_late && may_driver_serve);
+    const bool is_kernel_left = can_be_in_graph(plan) && !plan.through_buffer && !(is_late && may_driver_serve);
     return is_untouched && is_kernel_left ? run(false, false) : failed;
 }
 

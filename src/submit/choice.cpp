@@ -74,6 +74,7 @@ plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext cont
     facts.staging.why_not = obstacle_unless(instance.stages, obstacle::no_staging);
     facts.staging.reach = may_access(end);
     facts.staging.has_stream_waits = instance.cu.cuStreamBatchMemOp;
+    facts.staging.has_stream_buffers = instance.buffers.are_supported();
     facts.staging.threads = threads_for(instance, shape);
     facts.staging.slot_size = instance.staging.slot_size();
     if (instance.stages && needs_threads(shape)) {

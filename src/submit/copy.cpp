@@ -80,10 +80,13 @@ error run_short(ferry_instance &instance, const ferry_copy_desc &copy, CUstream 
     if (is_served)
         if (error failed = look_up_short(cu, copy.source, device, source, is_served))
             return on_side(failed, FERRY_SIDE_SOURCE);
-    if (is_served)
+    // From pinned memory, the driver copies to memory of any kind in the same way, and finds out the kind itself.
+    if (is_served && source.kind == memory_kind::pinned && copy.destination.kind == FERRY_KIND_ANY)
+        destination.kind = memory_kind::managed;
+    else if (is_served)
         if (error failed = look_up_short(cu, copy.destination, device, destination, is_served))
             return on_side(failed, FERRY_SIDE_DESTINATION);
-    is_done = is_served && (source.kind == memory_kind::device || destination.kind == memory_kind::device);
+    is_done = is_served && (source.kind == memory_kind::device || !is_host(destination.kind));
     if (!is_done) return {};
     const line_end from = {source.kind, copy.source.address}, to = {destination.kind, copy.destination.address};
     const call_result result = copy_line(cu, from, to, copy.width, stream);

@@ -47,9 +47,10 @@ int niceness_of(const ferry_options &options) noexcept {
 void set_up_budgets(ferry_instance &instance, const ferry_options &options) noexcept {
     if (options.max_pinned_bytes) instance.pinned.set_limit(options.max_pinned_bytes);
     if (options.max_threads) instance.pinned.start_no_threads();
-    if (options.max_device_bytes)
-        for (budget &of_device : instance.device_memory)
-            of_device.set_limit(options.max_device_bytes);
+    if (!options.max_device_bytes) return;
+    instance.buffers.keep_nothing();
+    for (budget &of_device : instance.device_memory)
+        of_device.set_limit(options.max_device_bytes);
 }
 
 void set_up_staging(ferry_instance &instance, const ferry_options &options) noexcept {
@@ -118,7 +119,8 @@ error trim_staging(ferry_instance &instance) noexcept {
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     const error failed = instance.staging.trim();
-    const error others[] = {instance.lanes.trim(), instance.read_buffers.trim(0), instance.tables.trim(0)};
+    const error others[] = {instance.lanes.trim(), instance.read_buffers.trim(0), instance.tables.trim(0),
+                            instance.buffers.trim()};
     const error *const first =
         std::find_if(std::begin(others), std::end(others), [](const error &one) { return !!one; });
     return failed || first == std::end(others) ? failed : *first;
@@ -151,6 +153,7 @@ error get_usage(ferry_instance &instance, ferry_usage &usage) noexcept {
         usage.device_bytes += of_device.used();
         usage.device_refused += of_device.refused();
     }
+    usage.device_bytes += instance.buffers.reserved();
     usage.threads_refused = threads.temporary.refused();
     ferry_deferred_info deferred = {};
     instance.deferred.count(FERRY_DEVICE_UNKNOWN, deferred);

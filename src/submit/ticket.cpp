@@ -87,7 +87,9 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     const shape &shape = prepared.step.shape;
     ticket.total = shape.bytes();
     ticket.has_file = shape.has_file();
-    const bool is_watched = prepared.step.plan.route == route_kind::staged && !is_in_parts(instance, shape);
+    const copy_plan &plan = prepared.step.plan;
+    // Bytes in a buffer on the device have not arrived.
+    const bool is_watched = plan.route == route_kind::staged && !plan.through_buffer && !is_in_parts(instance, shape);
     if (error failed = make_event(ticket)) return failed;
     if (error failed = run_step(instance, prepared.step, site, is_watched ? &ticket.progress : nullptr)) return failed;
     ticket.is_staged = is_watched && taken == route_kind::staged;
