@@ -45,7 +45,7 @@ struct copy_limits {
 
 // Whether a descriptor is a contiguous copy: linear memory at both ends without origin or pitch, and valid as far as
 // the descriptor alone shows. Most copies are contiguous. Tests all conditions together, without a branch for each.
-inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &limits) noexcept {
+[[gnu::always_inline]] inline bool is_contiguous_copy(const ferry_copy_desc &copy, const copy_limits &limits) noexcept {
     // Returns zero for a place without strides, origin or non-zero reserved fields.
     const auto unusual = [](const ferry_place &place) noexcept {
         return place.row_pitch | place.slice_height | place.x | place.y | place.z |

@@ -109,11 +109,10 @@ error query_driver(const driver_table &cu, const ferry_place &place, const addre
                                  : all                    ? address_query::everything
                                  : options.need_reach     ? address_query::kind_and_reach
                                                           : address_query::kind_only;
-    if (!options.is_known || resolved.query != needed) {
-        resolved.query = needed;
-        if (error failed = look_up_address(cu, span.first, needed, resolved.facts.emplace())) return failed;
-    }
-    address_facts &facts = *resolved.facts;
+    address_facts &facts = resolved.facts.emplace();
+    resolved.query = needed;
+    if (!options.is_unknown)
+        if (error failed = look_up_address(cu, span.first, needed, facts)) return failed;
     const bool is_stated = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
     resolved.kind = options.need_reach ? kind_to_context(facts) : facts.kind;
     resolved.device = facts.device;

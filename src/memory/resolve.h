@@ -49,7 +49,7 @@ struct resolve_options {
     bool need_host_kind = false;   // distinguish pageable from pinned host memory
     bool need_reach = false;       // also detect memory that is pageable only to this context, see kind_to_context
     bool query_everything = false; // if the driver is queried, also query what kernels need
-    bool is_known = false;         // resolved.query and resolved.facts are of this place
+    bool is_unknown = false;       // the driver is known not to know the address
     bool needs_registered = false; // a span that begins in registered memory must be registered throughout
     // The driver does not know memory that was allocated during a capture of this stream. For such memory, the caller's
     // statement is trusted.

@@ -24,8 +24,7 @@ error check_freed(ferry_instance &instance, const ferry_copy_desc &copy, const r
 error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                          copy_form form, CUstream stream, purpose why,
                          function_ref<error(prepared_copy &)> submit) noexcept {
-    resolved_ends ends;
-    return prepare_copy(instance, copy, wanted, form, stream, why, ends, submit);
+    return prepare_copy(instance, copy, wanted, form, stream, why, {}, submit);
 }
 
 error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
@@ -39,37 +38,38 @@ error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, 
 namespace {
 
 // Whether the short path may serve the copy: an asynchronous contiguous copy without preferences.
-bool may_be_short(const ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
-                  copy_form form) noexcept {
+[[gnu::always_inline]] inline bool may_be_short(const ferry_instance &instance, const ferry_copy_desc &copy,
+                                                const copy_preferences &wanted, copy_form form) noexcept {
     const auto fits = [&](const ferry_place &place) noexcept { return place.address <= UINT64_MAX - (copy.width - 1); };
     return form == copy_form::asynchronous && !wanted.any() && !wanted.no_wait && !instance.full_checks &&
            !instance.trace && is_contiguous_copy(copy, instance.limits) && fits(copy.source) && fits(copy.destination);
 }
 
 // Finds the kind of one end. The short path serves pinned memory, and memory of the current context's device.
-error look_up_short(const driver_table &cu, const ferry_place &place, int device, resolved_place &end,
-                    bool &is_served) noexcept {
-    end.kind = place.kind == FERRY_KIND_PINNED ? memory_kind::pinned : memory_kind::device;
+[[gnu::always_inline]] inline error look_up_short(const driver_table &cu, const ferry_place &place, int device,
+                                                  line_end &end, bool &is_served, bool &is_unknown) noexcept {
+    end = {place.kind == FERRY_KIND_PINNED ? memory_kind::pinned : memory_kind::device, place.address};
     is_served = place.kind == FERRY_KIND_PINNED || place.device == device;
     if (place.kind == FERRY_KIND_PINNED || (place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN))
         return {};
-    address_facts &facts = end.facts.emplace();
+    address_facts facts;
     if (error failed = look_up_address(cu, place.address, address_query::kind_and_reach, facts)) return failed;
     end.kind = kind_to_context(facts);
     is_served = end.kind == memory_kind::pinned
                     ? place.kind != FERRY_KIND_DEVICE
                     : end.kind == memory_kind::device && place.kind != FERRY_KIND_HOST && facts.device == device;
-    if (facts.kind == memory_kind::pageable) end.query = address_query::kind_and_reach; // in all contexts
+    is_unknown = facts.kind == memory_kind::pageable;
     return {};
 }
 
 // The short path: an asynchronous contiguous copy without preferences, within the device of the current context, or
 // between it and pinned memory. The driver accepts such copies on streams of any context (docs/driver.md), so the stream
 // is not queried. If `is_done` is false afterwards, the pipeline must run the copy.
-error run_short(ferry_instance &instance, const ferry_copy_desc &copy, CUstream stream, resolved_ends &ends,
-                bool &is_done) noexcept {
+[[gnu::hot, gnu::noinline, gnu::flatten]] error run_short(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                          CUstream stream, unknown_ends &unknown,
+                                                          bool &is_done) noexcept {
     const driver_table &cu = instance.cu;
-    auto &[source, destination] = ends;
+    line_end source, destination;
     CUcontext current = nullptr;
     is_done = true;
     if (call_result result = cu.cuCtxGetCurrent(&current)) return to_error(result);
@@ -78,18 +78,17 @@ error run_short(ferry_instance &instance, const ferry_copy_desc &copy, CUstream 
     if (is_served)
         if (error failed = instance.contexts.device_of_current(current, device)) return failed;
     if (is_served)
-        if (error failed = look_up_short(cu, copy.source, device, source, is_served))
+        if (error failed = look_up_short(cu, copy.source, device, source, is_served, unknown.source))
             return on_side(failed, FERRY_SIDE_SOURCE);
     // From pinned memory, the driver copies to memory of any kind in the same way, and finds out the kind itself.
     if (is_served && source.kind == memory_kind::pinned && copy.destination.kind == FERRY_KIND_ANY)
-        destination.kind = memory_kind::managed;
+        destination = {memory_kind::managed, copy.destination.address};
     else if (is_served)
-        if (error failed = look_up_short(cu, copy.destination, device, destination, is_served))
+        if (error failed = look_up_short(cu, copy.destination, device, destination, is_served, unknown.destination))
             return on_side(failed, FERRY_SIDE_DESTINATION);
     is_done = is_served && (source.kind == memory_kind::device || !is_host(destination.kind));
     if (!is_done) return {};
-    const line_end from = {source.kind, copy.source.address}, to = {destination.kind, copy.destination.address};
-    const call_result result = copy_line(cu, from, to, copy.width, stream);
+    const call_result result = copy_line(cu, source, destination, copy.width, stream);
     if (result == CUDA_SUCCESS) instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
     // The pipeline enters the stream's context, divides copies of memory that is registered in pieces, and finds the
     // wrong field.
@@ -105,17 +104,28 @@ error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy, co
     return find_refused_field(instance, copy, form, stream, failed);
 }
 
-// Flattened, because apart from the driver's call, the cost of a submission is mostly function calls and cold code.
-[[gnu::flatten]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
-                                copy_form form, CUstream stream) noexcept {
-    resolved_ends ends;
-    bool is_done = false;
-    error result;
-    if (may_be_short(instance, copy, wanted, form)) result = run_short(instance, copy, stream, ends, is_done);
+namespace {
+
+[[gnu::hot, gnu::noinline, gnu::flatten]] error run_in_pipeline(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                                const copy_preferences &wanted, copy_form form,
+                                                                CUstream stream, const unknown_ends &unknown) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {
         return run_step(instance, prepared.step, prepared.site(stream));
     };
-    if (!is_done) result = prepare_copy(instance, copy, wanted, form, stream, purpose::run, ends, run);
+    return prepare_copy(instance, copy, wanted, form, stream, purpose::run, unknown, run);
+}
+
+} // namespace
+
+// Both paths are flattened, because apart from the driver's call, the cost of a submission is mostly function calls and
+// cold code. They are functions of their own, so that the pipeline does not need the stack of the short path too.
+error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
+               CUstream stream) noexcept {
+    unknown_ends unknown;
+    bool is_done = false;
+    error result;
+    if (may_be_short(instance, copy, wanted, form)) result = run_short(instance, copy, stream, unknown, is_done);
+    if (!is_done) result = run_in_pipeline(instance, copy, wanted, form, stream, unknown);
     if (result) result = note_failed_copy(instance, copy, form, stream, result);
     return result;
 }

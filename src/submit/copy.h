@@ -14,10 +14,8 @@ namespace ferry {
 
 // One copy, ready to be submitted.
 struct prepared_copy {
-    explicit prepared_copy(resolved_ends &of) noexcept : ends(of) {}
-
     copy_step step;
-    resolved_ends &ends;
+    resolved_ends ends;
     context_choice choice;
 
     copy_site site(CUstream stream) const noexcept { return {choice.wanted, stream}; }
@@ -30,6 +28,11 @@ struct prepared_copy {
 // Refuses memory whose deferred free is pending.
 [[gnu::cold, gnu::noinline]] error check_freed(ferry_instance &instance, const ferry_copy_desc &copy,
                                                const resolved_ends &ends) noexcept;
+
+// The ends whose addresses the driver is known not to know, in any context.
+struct unknown_ends {
+    bool source = false, destination = false;
+};
 
 enum class purpose {
     run,
@@ -45,28 +48,28 @@ enum class purpose {
 [[gnu::always_inline]] inline error look_up_ends(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, const copy_preferences &wanted,
                                                  CUstream stream, bool query_everything, purpose why,
-                                                 resolved_ends &ends) noexcept {
+                                                 const unknown_ends &unknown, resolved_ends &ends) noexcept {
     const auto checks_fully = [&]() noexcept { return why == purpose::check || instance.full_checks; };
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, wanted) ||
                                   !is_source_on_device || wanted.written || wanted.no_wait;
     const auto look_up = [&](const ferry_place &place, const shape_end &end, host_use use, bool need_kind,
-                             resolved_place &resolved) noexcept {
+                             bool is_unknown, resolved_place &resolved) noexcept {
         const resolve_options options = {.ranges = &instance.pinned.ranges(),
                                          .use = use,
                                          .need_host_kind = need_kind,
                                          .need_reach = true, // for graphs, wherever the driver is queried
                                          .query_everything = query_everything,
-                                         .is_known = true, // if the short path has queried the same
+                                         .is_unknown = is_unknown,
                                          .stream = stream};
         if (!checks_fully()) return resolve_place(instance.cu, place, end.span, options, resolved);
         return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
                                end.span, instance.mappings, options, resolved);
     };
-    if (error failed = look_up(copy.source, shape.source, host_use::read, true, ends.source))
+    if (error failed = look_up(copy.source, shape.source, host_use::read, true, unknown.source, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
-    if (error failed =
-            look_up(copy.destination, shape.destination, host_use::write, need_destination, ends.destination))
+    if (error failed = look_up(copy.destination, shape.destination, host_use::write, need_destination,
+                               unknown.destination, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (checks_fully() && instance.deferred.may_hold_any())
         if (error failed = check_freed(instance, copy, ends)) return failed;
@@ -78,14 +81,14 @@ inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
     return place.facts && place.facts->kind == memory_kind::pageable;
 }
 
-// Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy. `ends`
-// may already have the facts about an end that are the same in all contexts.
+// Prepares a copy, then calls `submit(prepared)` with the copy's context current. Skips `submit` for an empty copy.
 template <class Submit>
 [[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const copy_preferences &wanted, copy_form form, CUstream stream,
-                                                 purpose why, resolved_ends &ends, Submit submit) noexcept {
-    prepared_copy prepared(ends);
+                                                 purpose why, const unknown_ends &unknown, Submit submit) noexcept {
+    prepared_copy prepared;
     auto &[shape, call, plan, views] = prepared.step;
+    resolved_ends &ends = prepared.ends;
     if (error failed = validate_fields(copy, instance.limits, shape)) return failed;
     if (shape.empty()) return {};
 
@@ -106,7 +109,7 @@ template <class Submit>
     call.preferences = wanted;
     const bool may_take_kernels = !shape.is_line() || call.preferences.any();
     if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
-                                    may_take_kernels || why == purpose::explain, why, ends))
+                                    may_take_kernels || why == purpose::explain, why, unknown, ends))
         return failed;
     if (error failed = validate_bounds(ends, instance.limits, shape)) return failed;
     if (why == purpose::check) return {};
