@@ -126,7 +126,11 @@ prediction predict_staged(const copy_question &copy) noexcept {
     const double by_ring = of_direction->staged_fixed_ns +
                            std::max(bytes * 1000 / of_direction->staged_rate, by_threads) + in_buffer +
                            static_cast<double>(staging_delay(copy, false));
-    const double by_copies = whole.copies_fixed_ns + std::max(bytes * 1000 / whole.copies_rate, by_threads) +
+    // Kernels that fill the device delay the start of staging kernels. Copies of 256 MiB and more then reached 19 to 22
+    // GB/s, and 35 on an idle device (H200, 2026-11-30).
+    const double share_beside_kernels = facts.staging.start_delay_ns ? 0.6 : 1;
+    const double by_copies = whole.copies_fixed_ns +
+                             std::max(bytes * 1000 / (whole.copies_rate * share_beside_kernels), by_threads) +
                              static_cast<double>(staging_delay(copy, true));
     const copy_preferences &preferences = facts.call.preferences;
     const bool is_kernel_meant = preferences.is_urgent || preferences.forced != route_kind::none;

@@ -104,7 +104,7 @@ std::string case_list() {
 std::string durations() {
     const std::vector<std::string> all = options{}.chosen_cases();
     const auto of = [&](bool is_quick, bool is_software) { return expected_text(all, {is_quick, is_software}); };
-    return "All cases take roughly " + of(true, false) + " on a GPU and " + of(true, true) +
+    return "All cases take " + of(true, false) + " on a GPU and " + of(true, true) +
            " on the software driver, without --quick " + of(false, false) + " and " + of(false, true) +
            ". Each run prints the time that it is expected to take";
 }

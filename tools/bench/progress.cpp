@@ -21,52 +21,50 @@ namespace {
 
 struct case_time {
     const char *name;
-    double seconds, quick_seconds; // if each row takes its whole budget of time
-    double software_quick_seconds; // a quick run of the software driver takes the minimum number of samples
+    double software_seconds, software_quick_seconds;
+    double gpu_seconds; // 0: not measured
+    double gpu_quick_seconds;
 };
-// Measured on the software driver with 2 processors, one run each: ferry-bench [--quick] --driver software, `seconds`
-// in the JSON. The last column is from 2026-11-30. The quick_seconds of nests-regret are the budgets of its rows. On
-// other machines, the completed cases of a run correct these values.
+// Measured, one run each: ferry-bench [--quick], `seconds` in the JSON. Software driver: 2 processors. GPU: one H200, 16
+// processors, 2026-11-30. Quick runs of peer, relay, broadcast and multilink need several GPUs: the budgets of their
+// rows. On other machines, the completed cases of a run correct these values.
 constexpr case_time case_times[] = {
-    {"linear", 27, 2.3, 0.1},
-    {"submit", 15, 1.1, 0.7},
-    {"strided", 44, 2.4, 1.5},
-    {"volume", 26, 5.4, 1.2},
-    {"routes", 0.1, 0.1, 0.1},
-    {"regret", 81, 7.1, 3.3},
-    {"peer", 12, 1.5, 0.5},
-    {"relay", 1.3, 0.5, 0.2},
-    {"broadcast", 1.6, 1.2, 0.3},
-    {"multilink", 3.9, 4, 0.2},
-    {"both-ways", 0.3, 0.2, 0.1},
-    {"pinned-alloc", 2.9, 0.9, 0.3},
-    {"register", 0.3, 0.1, 0.1},
-    {"pinned-pool", 4.3, 0.4, 0.5},
-    {"pool-alloc", 6.8, 0.7, 0.1},
-    {"address", 1.5, 0.2, 0.1},
-    {"ipc-open", 0.8, 0.3, 0.1},
-    {"batch", 18, 4, 3.5},
-    {"nests", 11, 2.8, 1},
-    {"nests-regret", 22, 2.5, 0.7},
-    {"urgent", 0.6, 0.5, 0.7},
-    {"interference", 0.1, 0.1, 0.1},
-    {"pageable", 68, 13, 4.2},
-    {"pageable-busy", 29, 7.6, 0.1},
-    {"pageable-busy-gpu", 0.1, 0.1, 0.1},
-    {"pageable-cold", 36, 3.6, 2.1},
-    {"pageable-loops", 177, 8.1, 1.1},
-    {"pageable-pieces", 14, 5.3, 1.3},
-    {"pageable-devices", 22, 4.8, 0.2},
-    {"file", 16, 5, 3.4},
-    {"file-busy", 6.7, 1.1, 1.2},
+    {"linear", 27, 0.1, 0, 2.5},
+    {"submit", 15, 0.7, 24, 2.9},
+    {"strided", 44, 1.5, 0, 1.9},
+    {"volume", 26, 1.2, 0, 1.6},
+    {"routes", 0.1, 0.1, 0, 0.1},
+    {"regret", 81, 3.3, 0, 4.0},
+    {"peer", 12, 0.5, 0, 1.5},
+    {"relay", 1.3, 0.2, 0, 0.5},
+    {"broadcast", 1.6, 0.3, 0, 1.2},
+    {"multilink", 3.9, 0.2, 0, 4},
+    {"both-ways", 0.3, 0.1, 0, 0.2},
+    {"pinned-alloc", 2.9, 0.3, 0, 1.3},
+    {"register", 0.3, 0.1, 0, 0.2},
+    {"pinned-pool", 4.3, 0.5, 0, 0.1},
+    {"pool-alloc", 6.8, 0.1, 0, 0.6},
+    {"address", 1.5, 0.1, 0, 0.2},
+    {"ipc-open", 0.8, 0.1, 0, 0.3},
+    {"batch", 18, 3.5, 0, 8.9},
+    {"nests", 11, 1, 57, 7.5},
+    {"nests-regret", 22, 0.7, 19, 2.9},
+    {"urgent", 0.6, 0.7, 0, 1.4},
+    {"interference", 0.1, 0.1, 0, 2.8},
+    {"pageable", 68, 4.2, 0, 5.0},
+    {"pageable-busy", 29, 0.1, 0, 0.8},
+    {"pageable-busy-gpu", 0.1, 0.1, 0, 0.5},
+    {"pageable-cold", 36, 2.1, 0, 2.7},
+    {"pageable-loops", 177, 1.1, 0, 0.3},
+    {"pageable-pieces", 14, 1.3, 0, 1.2},
+    {"pageable-devices", 22, 0.2, 0, 0.4},
+    {"file", 16, 3.4, 175, 10.5},
+    {"file-busy", 6.7, 1.2, 0, 3.4},
 };
 
-// On a GPU, the rows have the same budgets, but sizes are larger and all bytes are verified. Quick runs of all cases on
-// machines with an H200 took 2 to 6 minutes (reports from 2026-11). The quick_seconds of their cases
-// add up to 84 s. There are no measurements of single cases or of full runs on a GPU. The range of quick runs is assumed
-// for them.
-constexpr double least_slower_on_gpu = 120 / 84.0, most_slower_on_gpu = 360 / 84.0;
-constexpr double slower_on_gpu = 2.5; // between both
+// A case that was measured only on the software driver takes between the same and twice the time on a GPU: the rows have
+// the same budgets, but sizes are larger and all bytes are verified.
+constexpr double most_slower_on_gpu = 2, slower_on_gpu = 1.5;
 
 const case_time &listed_time_of(const std::string &case_name) {
     for (const case_time &each : case_times)
@@ -74,11 +72,12 @@ const case_time &listed_time_of(const std::string &case_name) {
     throw std::logic_error("progress.cpp has no time for the case " + case_name);
 }
 
-// The time on the software driver, or on a GPU that takes as long for each row.
-double unscaled_seconds(const std::string &case_name, run_kind kind) {
+// The time of one case. `slower`: of a case that was measured only on the software driver.
+double seconds_of(const std::string &case_name, run_kind kind, double slower) {
     const case_time &time = listed_time_of(case_name);
-    if (!kind.is_quick) return time.seconds;
-    return kind.is_software ? time.software_quick_seconds : time.quick_seconds;
+    if (kind.is_software) return kind.is_quick ? time.software_quick_seconds : time.software_seconds;
+    if (kind.is_quick) return time.gpu_quick_seconds;
+    return time.gpu_seconds > 0 ? time.gpu_seconds : time.software_seconds * slower;
 }
 
 bool is_terminal() {
@@ -92,23 +91,21 @@ bool is_terminal() {
 } // namespace
 
 double expected_seconds(const std::string &case_name, run_kind kind) {
-    return unscaled_seconds(case_name, kind) * (kind.is_software ? 1 : slower_on_gpu);
+    return seconds_of(case_name, kind, slower_on_gpu);
 }
 
 std::string expected_text(const std::vector<std::string> &cases, run_kind kind) {
-    double seconds = 0;
-    for (const std::string &name : cases)
-        seconds += unscaled_seconds(name, kind);
-    if (kind.is_software) return "about " + duration_text(seconds);
-    const std::string least = duration_text(least_slower_on_gpu * seconds),
-                      most = duration_text(most_slower_on_gpu * seconds);
-    return least == most ? "about " + least : least + " to " + most;
+    double least = 0, most = 0;
+    for (const std::string &name : cases) {
+        least += seconds_of(name, kind, 1);
+        most += seconds_of(name, kind, most_slower_on_gpu);
+    }
+    return least == most ? "about " + duration_text(least) : duration_text(least) + " to " + duration_text(most);
 }
 
 const char *origin_of_expected_times(run_kind kind) {
     if (kind.is_software) return "measured on a machine with 2 processors";
-    return kind.is_quick ? "from quick runs of all cases on H200s"
-                         : "a rough estimate from the budgets of the rows and from quick runs on H200s";
+    return kind.is_quick ? "measured on an H200" : "measured on an H200 or estimated from the budgets of the rows";
 }
 
 time_estimate::time_estimate(const std::vector<std::string> &cases, run_kind kind) {
