@@ -310,7 +310,7 @@ TEST_F(pageable_batch, urgent_pieces_on_an_idle_stream_are_staged_together) {
     }
 }
 
-// The driver's call for an array would wait until the stream has passed it.
+// The driver's call for an array would wait until it has completed on the stream.
 TEST_F(pageable_batch, textures_without_surfaces_are_read_into_buffers_and_wait_for_nothing) {
     constexpr std::uint64_t count = 64, width = 128, height = 128;
     const bytes source = random_bytes(count * width * height, 9);

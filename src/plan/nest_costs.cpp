@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::uint64_t widest_word = 16;
 
-// Threads have half as many bytes in flight as those of other kernels, so a link needs twice as many blocks: blocks of
+// A thread has half as many bytes in flight as a thread of other kernels, so a link needs twice as many blocks. Blocks of
 // 512 B to 24 KiB reached 29 to 40 GB/s to the device with 4, and 50 to 51 with 8; from the device 27 to 33 with 2, and
 // 52 with 4 (H200, driver 580, 2026-11-30).
 constexpr unsigned blocks_over_link = 2;
