@@ -709,6 +709,40 @@ void nests_through_a_buffer(trial &t) {
     transpose(device, pageable);
 }
 
+// So large an array without a surface is staged through a buffer.
+void arrays_through_a_buffer(trial &t) {
+    t.open();
+    ferry_array_desc desc = {.struct_size = sizeof desc,
+                             .format = FERRY_FORMAT_UINT32,
+                             .channels = 1,
+                             .flags = 0,
+                             .width = 1024,
+                             .height = 512,
+                             .depth = 0};
+    constexpr std::uint64_t row_bytes = 4096, rows = 512;
+    constexpr grid shape = {.width = row_bytes, .height = rows};
+    test_place host(place_kind::pageable, shape), back(place_kind::pageable, shape);
+    host.fill(1), back.fill(2);
+    CUarray_st *array = nullptr;
+    MAKE(t, array, ferry_array_create, t.ferry, 0, &desc, &array);
+    if (!array) return;
+    ferry_place in_array;
+    ferry_place_array(&in_array, 0, array);
+    const ferry_copy_desc up = describe_copy(host.describe(statement::any), in_array, row_bytes, rows),
+                          down = describe_copy(in_array, back.describe(statement::any), row_bytes, rows);
+    for (const copy_form &form : both_forms) {
+        const auto copy = [&](const ferry_copy_desc &desc) {
+            return form.is_asynchronous ? CALL(t, ferry_copy_async, t.ferry, &desc, by_staging, t.stream, nullptr)
+                                        : CALL(t, ferry_copy, t.ferry, &desc, by_staging);
+        };
+        bool succeeded = copy(up);
+        succeeded &= copy(down);
+        t.expect_copy(succeeded, host, {}, back, {}, row_bytes, rows);
+        t.wait_and_compare(t.stream);
+    }
+    RELEASE(t, ferry_array_destroy, t.ferry, array);
+}
+
 void nests_by_kernels(trial &t) { blocks_by_indices(t, {}); }
 void nests_by_the_driver(trial &t) { blocks_by_indices(t, no_kernels); }
 
@@ -1317,6 +1351,7 @@ const std::vector<scenario> copy_scenarios = {
     {"tickets of other calls", tickets_of_other_calls},
     {"fills", fills},
     {"arrays", arrays},
+    {"arrays through a buffer", arrays_through_a_buffer},
     {"surfaces", surfaces, 40},
     {"peers", peers},
     {"graphs", graphs},
