@@ -9,6 +9,7 @@
 #include "support/counted_test.h"
 #include "support/ferry_array.h"
 #include "support/how.h"
+#include "support/program_threads.h"
 #include "support/raw_objects.h"
 
 namespace ferry::test {
@@ -496,6 +497,33 @@ TEST_F(plain_arrays, are_copied_without_a_buffer_if_there_is_no_memory_for_it) {
     driver.fail("cuMemAllocFromPoolAsync", CUDA_ERROR_INVALID_CONTEXT);
     EXPECT_NE(round_trip(counted.get(), array, box, false, by_staging), 0);
     EXPECT_EQ(device_bytes_after_trim(), 0u);
+}
+
+// The thread that waits for a batch does the work that the program's threads would do.
+TEST_F(plain_arrays, of_a_batch_need_no_other_thread_than_the_one_that_waits) {
+    program_threads own(1);
+    ferry_options options = driver.options();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    const instance_owner instance = open_or_fail(options);
+    const plain_array first(2048, 512, 0), second(2048, 512, 0);
+    const bytes source = random_bytes(std::size_t{8192} * 512, 6);
+    bytes destination(source.size());
+    ferry_copy_desc up[2] = {}, down[1] = {};
+    for (int i = 0; i < 2; ++i) {
+        ferry_place_any(&up[i].source, reinterpret_cast<std::uintptr_t>(source.data()));
+        ferry_place_array(&up[i].destination, 0, i ? second.handle : first.handle);
+        up[i].width = 8192;
+        up[i].height = 512;
+    }
+    down[0] = up[1];
+    down[0].source = up[1].destination;
+    ferry_place_any(&down[0].destination, reinterpret_cast<std::uintptr_t>(destination.data()));
+    own.hold(true);
+    ASSERT_OK(ferry_copy_batch(instance.get(), up, 2, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_batch(instance.get(), down, 1, nullptr, nullptr));
+    own.hold(false);
+    EXPECT_EQ(destination, source);
 }
 
 TEST_F(plain_arrays, complete_their_tickets_when_the_array_is_complete) {

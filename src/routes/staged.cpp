@@ -395,7 +395,7 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
 // Copies parts through a buffer on the device. `is_refused`: there is no buffer, or the device has no room for the first
 // kernel. Then nothing was copied.
 [[gnu::noinline]] error run_through_buffer(machine &machine, const copy_step &step, const copy_site &site,
-                                           bool must_start_soon, bool &is_refused) noexcept {
+                                           bool must_start_soon, staged_progress *progress, bool &is_refused) noexcept {
     const bool to_array = is_host(step.shape.source.kind), waits = step.plan.synchronise_after;
     const std::uint64_t most = std::min(step.shape.bytes(), stream_buffer::max_bytes);
     const int device = step.call.context_device;
@@ -427,7 +427,7 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
         };
         const bool must_start = std::exchange(is_first, false) && must_start_soon;
         error failed = to_array ? ok : copy_array();
-        if (!failed) failed = enqueue_staged(machine, staged, site, {.must_start_soon = must_start}, nullptr);
+        if (!failed) failed = enqueue_staged(machine, staged, site, {.must_start_soon = must_start}, progress);
         is_refused = must_start && failed.status == FERRY_ERROR_LIMIT;
         return !failed && to_array ? copy_array() : failed;
     });
@@ -454,8 +454,9 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         const bool is_first_on_stream =
             call.form == copy_form::synchronous ? is_idle(machine.cu, site.stream, true) : call.is_stream_idle;
         const bool must_start_soon = is_first_on_stream && plan.may_be_by_copies && !call.preferences.no_wait;
-        const error failed = plan.through_buffer ? run_through_buffer(machine, step, site, must_start_soon, is_late)
-                                                 : run(false, must_start_soon);
+        const error failed = plan.through_buffer
+                                 ? run_through_buffer(machine, step, site, must_start_soon, progress, is_late)
+                                 : run(false, must_start_soon);
         if (!plan.through_buffer) is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
         if (!is_late) return failed;
         if (plan.through_buffer && !plan.may_be_by_copies) return no_memory;
