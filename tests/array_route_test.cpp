@@ -520,8 +520,8 @@ TEST_F(plain_arrays, of_a_batch_need_no_other_thread_than_the_one_that_waits) {
     down[0].source = up[1].destination;
     ferry_place_any(&down[0].destination, reinterpret_cast<std::uintptr_t>(destination.data()));
     own.hold(true);
-    ASSERT_OK(ferry_copy_batch(instance.get(), up, 2, nullptr, nullptr));
-    ASSERT_OK(ferry_copy_batch(instance.get(), down, 1, nullptr, nullptr));
+    ASSERT_OK(ferry_copy_batch(instance.get(), up, 2, by_staging, nullptr));
+    ASSERT_OK(ferry_copy_batch(instance.get(), down, 1, by_staging, nullptr));
     own.hold(false);
     EXPECT_EQ(destination, source);
 }
