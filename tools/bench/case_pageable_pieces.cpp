@@ -16,7 +16,7 @@ namespace {
 constexpr std::size_t KiB = 1 << 10;
 
 struct list_of_sizes {
-    const char *name;
+    std::string name;
     std::vector<std::size_t> sizes;
     std::optional<double> of_link; // the minimum share of the link
 };
@@ -51,17 +51,21 @@ case_result run_pageable_pieces(session &session) {
                        .label_columns = {"pieces", "copy"},
                        .reference_column = "link"});
     const environment &environment = session.environment;
-    const std::size_t part = session.is_quick ? 64 : 1;
-    const list_of_sizes lists[] = {{"1500 of 256 B to 256 KiB", mixed_sizes(1500 / (session.is_quick ? 10 : 1)), 0.6},
-                                   {"4096 of 4 KiB", std::vector<std::size_t>(4096 / part, 4 * KiB), {}},
-                                   {"120 tensors of a model", tensors_of_a_model(part), 0.85}};
+    // Quick runs have fewer or smaller pieces, to which the shares of the link do not apply.
+    const bool is_quick = session.is_quick;
+    const std::size_t mixed = is_quick ? 150 : 1500, equal = is_quick ? 64 : 4096, part = is_quick ? 64 : 1;
+    const auto share = [&](double of_link) { return is_quick ? std::nullopt : std::optional(of_link); };
+    const list_of_sizes lists[] = {
+        {std::to_string(mixed) + " of 256 B to 256 KiB", mixed_sizes(mixed), share(0.6)},
+        {std::to_string(equal) + " of 4 KiB", std::vector<std::size_t>(equal, 4 * KiB), {}},
+        {is_quick ? "120 tensors of a small model" : "120 tensors of a model", tensors_of_a_model(part), share(0.85)}};
     constexpr batch_direction directions[] = {{"H2D", memory::pageable, memory::device},
                                               {"D2H", memory::device, memory::pageable}};
     for (const batch_direction &direction : directions)
         for (const list_of_sizes &list : lists) {
             const std::size_t bytes = sum_of(list.sizes);
             if (bytes > session.workspace.largest * 2) continue;
-            session.progress.show("pageable-pieces", joined({direction.name, ", ", list.name}), bytes);
+            session.progress.show("pageable-pieces", joined({direction.name, ", ", list.name.c_str()}), bytes);
             const scattered_pieces scattered(environment, direction, list.sizes);
             const bool to_device = direction.destination == memory::device;
             const bench::direction link = {direction.name,
@@ -73,8 +77,7 @@ case_result run_pageable_pieces(session &session) {
                                      raw_line(environment, link, form::async, at_once)};
             scattered.verify(all[0]);
             scattered.verify(all[1]);
-            std::vector<samples> taken =
-                interleave(all, session.is_quick ? effort{3, 10, 0.05e9} : effort{10, 60, 1.5e9});
+            std::vector<samples> taken = interleave(all, is_quick ? effort{3, 10, 0.05e9} : effort{10, 60, 1.5e9});
             for (double &time : taken[2])
                 time *= static_cast<double>(bytes) / static_cast<double>(at_once);
             row found = {.labels = {list.name, direction.name},

@@ -70,6 +70,50 @@ row measure_call(session &session, const direction &direction, std::size_t size,
             .reference_ns = summarise(taken[2])};
 }
 
+// 64 textures of 16 KiB that no kernel can access, in one batch. The driver's call for each waits until it has arrived.
+row measure_textures(session &session) {
+    const environment &environment = session.environment;
+    constexpr std::size_t count = 64, texel = 4;
+    constexpr extent size = {64 * texel, 64, 1};
+    constexpr double max_batch_ns = 150e3;
+    const CUstream stream = environment.stream.get();
+    const buffer &pageable = session.workspace.pageable;
+    std::vector<array> arrays;
+    std::vector<box> boxes;
+    std::vector<CUDA_MEMCPY3D> raw;
+    std::vector<ferry_copy_desc> copies;
+    for (std::size_t i = 0; i < count; ++i) {
+        arrays.push_back(make_array(environment, session.workspace.device_source, size, texel));
+        buffer part = pageable;
+        part.address += i * size.bytes();
+        boxes.push_back({padded(part, size, 0, 0), arrays.back().place, size});
+        raw.push_back(lower(boxes.back()));
+        copies.push_back(describe(boxes.back()));
+    }
+    const contender all[] = {{"cuMemcpy3DAsync",
+                              [&] {
+                                  for (const CUDA_MEMCPY3D &copy : raw)
+                                      check(environment.cu.cuMemcpy3DAsync(&copy, stream), "cuMemcpy3DAsync");
+                              },
+                              1, [&] { drain(environment); }},
+                             {"ferry_copy_batch_async",
+                              [&] {
+                                  auto error = sized<ferry_error_info>();
+                                  check(ferry_copy_batch_async(environment.basic.get(), copies.data(), count, nullptr,
+                                                               stream, nullptr, &error),
+                                        "ferry_copy_batch_async", error);
+                              },
+                              1, [&] { drain(environment); }}};
+    verify_each(session.workspace, boxes, all);
+    const effort effort = session.is_quick ? bench::effort{2, 10, 0.01e9} : bench::effort{3, 200, 0.2e9};
+    const std::vector<samples> taken = interleave(all, effort);
+    return {.labels = {"returns, 64 textures, stream idle", "H2A", all[1].name,
+                       route_of(environment, copies[0], form::async), all[0].name},
+            .bytes = count * size.bytes(),
+            .times = compare(taken[0], taken[1]),
+            .max_ns = max_batch_ns};
+}
+
 } // namespace
 
 void add_calls(session &session, row_list &rows) {
@@ -85,6 +129,8 @@ void add_calls(session &session, row_list &rows) {
                 session.progress.show("pageable", std::string(direction.name) + ' ' + text, size);
                 rows.push_back(measure_call(session, direction, size, moment, text));
             }
+    session.progress.show("pageable", "H2A textures", std::size_t{1} << 20);
+    rows.push_back(measure_textures(session));
 }
 
 } // namespace bench
