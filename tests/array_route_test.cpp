@@ -526,6 +526,55 @@ TEST_F(plain_arrays, of_a_batch_need_no_other_thread_than_the_one_that_waits) {
     EXPECT_EQ(destination, source);
 }
 
+TEST_F(plain_arrays, are_copied_while_another_stream_is_captured) {
+    const plain_array array(2048, 1024, 0);
+    const copied_box box = {0, 0, 0, 8192, 1024, 1};
+    ASSERT_OK(round_trip(counted.get(), array, box, false, by_staging, by_staging)); // loads the kernels
+    const bytes source = random_bytes(box.bytes(), 8);
+    ferry_copy_desc copy = {};
+    ferry_place_array(&copy.destination, 0, array.handle);
+    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
+    copy.width = box.width;
+    copy.height = box.height;
+    const test_stream captured;
+    ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
+    EXPECT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr));
+    ferry_usage usage = {};
+    usage.struct_size = sizeof usage;
+    EXPECT_OK(ferry_instance_get_usage(counted.get(), &usage, nullptr));
+    EXPECT_GT(usage.device_bytes, 0u);
+    CUgraph graph = nullptr;
+    EXPECT_OK(raw().cuStreamEndCapture(captured, &graph)) << "the capture is intact";
+    if (graph) {
+        EXPECT_OK(raw().cuGraphDestroy(graph));
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(plain_arrays, of_a_ticket_need_no_other_thread_than_the_one_that_waits) {
+    program_threads own(1);
+    ferry_options options = driver.options();
+    options.submit = program_threads::submit;
+    options.submit_user = &own;
+    const instance_owner instance = open_or_fail(options);
+    const plain_array array(2048, 1024, 0);
+    const bytes source = random_bytes(std::size_t{8192} * 1024, 9);
+    ferry_copy_desc copy = {};
+    ferry_place_array(&copy.destination, 0, array.handle);
+    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
+    copy.width = 8192;
+    copy.height = 1024;
+    own.hold(true);
+    for (const std::int64_t timeout_ns : {std::int64_t{FERRY_NO_TIMEOUT}, std::int64_t{30'000'000'000}}) {
+        ferry_ticket *ticket = nullptr;
+        ASSERT_OK(ferry_copy_async(instance.get(), &copy, by_staging, stream, &ticket, nullptr));
+        EXPECT_OK(ferry_ticket_wait(ticket, timeout_ns, nullptr));
+        EXPECT_OK(raw().cuStreamQuery(stream)) << "the array is complete";
+        ASSERT_OK(ferry_ticket_release(ticket, nullptr));
+    }
+    own.hold(false);
+}
+
 TEST_F(plain_arrays, complete_their_tickets_when_the_array_is_complete) {
     const plain_array array(2048, 1024, 0);
     const bytes source = random_bytes(8192 * 1024, 4);

@@ -131,7 +131,7 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * Blocking:      device. The call waits until staged copies in flight have ended, unless their context is dead; until
  *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async), have completed;
  *                and until the work before deferred frees has completed (see ferry_deferred_info). These frees are then
- *                done. If the instance holds the last reference to a primary context, the driver waits for its work and
+ *                done. If the instance keeps device memory for buffers, the call waits for all work on the devices. If the instance holds the last reference to a primary context, the driver waits for its work and
  *                destroys it with everything in it. The last instance on the software driver ends that driver: running
  *                work ends first, then all its addresses, arrays and contexts are gone.
  */
@@ -799,8 +799,8 @@ typedef struct ferry_ticket ferry_ticket;
  * CALL is FERRY_SOURCE_ORDER_CALL with a pageable source, and DESTINATION_WRITTEN is that flag with a pageable
  * destination. If 32 MiB of such sources are in use, a copy with CALL waits as above 1 MiB.
  *
- * Copies of pageable memory are not staged if the other end is managed memory, memory of another device, or an array
- * without a surface above 256 MiB; if the options exclude staging; and with NO_KERNELS if no slots are free (see
+ * Copies of pageable memory are not staged if the other end is managed memory or memory of another device; above 256
+ * MiB, if it is an array without a surface and there is no memory for a buffer; if the options exclude staging; and with NO_KERNELS if no slots are free (see
  * docs/staging.md). Before these copies, ferry does not wait for earlier work if the source may be read before that
  * work, but the driver may (docs/contract.md). Memory of a host pool does not count as host memory here if the device of
  * the copy's other end has access to the pool, or between host memory the stream's device.

@@ -471,7 +471,7 @@ typedef struct ferry_usage {
     uint64_t table_bytes;       /* tables of batches */
     uint64_t read_buffer_bytes; /* of the route BUFFERED */
     uint64_t link_bytes;        /* slots of the route RELAYED, and records of MULTILINK */
-    uint64_t device_bytes;      /* of all devices: see ferry_options.max_device_bytes */
+    uint64_t device_bytes;      /* of all devices: as for ferry_options.max_device_bytes, and pools of buffers */
     uint64_t deferred_bytes;    /* kept by deferred frees: ferry_deferred_info.bytes of FERRY_DEVICE_UNKNOWN */
     uint64_t pinned_refused;
     uint64_t device_refused;

@@ -155,6 +155,7 @@ void close_instance(ferry_instance &instance) noexcept {
         instance.tables.close();
         instance.read_buffers.close();
         instance.deferred.close();
+        instance.buffers.close([&](CUmemoryPool pool) noexcept { return wait_for_buffers(instance, pool); });
     }
     software_driver software = instance.software;
     instance.~ferry_instance();

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "base/budget.h"
+#include "base/function_ref.h"
 #include "device/contexts.h"
 
 namespace ferry {
@@ -18,31 +19,36 @@ public:
     static constexpr std::uint64_t max_kept = std::uint64_t{64} << 20;
 
     buffer_pools(const driver_table &cu, const device_facts *devices) noexcept : cu_(cu), devices_(devices) {}
-    ~buffer_pools();
     buffer_pools(const buffer_pools &) = delete;
     buffer_pools &operator=(const buffer_pools &) = delete;
 
-    // Must be called before any other function, if the pools must keep no memory between calls.
-    void keep_nothing() noexcept { kept_ = 0; }
+    // Must be called before any other function, if no memory may be kept between calls. Then there are no pools, and buffers
+    // are allocated from the devices' current pools.
+    void keep_nothing() noexcept { keeps_ = false; }
+    bool keeps() const noexcept { return keeps_; }
     bool are_supported() const noexcept {
         return cu_.cuMemPoolCreate && cu_.cuMemPoolDestroy && cu_.cuMemPoolSetAttribute &&
-               cu_.cuMemAllocFromPoolAsync && cu_.cuMemFreeAsync;
+               cu_.cuMemAllocFromPoolAsync && cu_.cuMemAllocAsync && cu_.cuMemFreeAsync;
     }
+    // The calling thread must be in the relaxed capture mode.
     error get(int device, CUmemoryPool &pool) noexcept;
+    void for_each(function_ref<void(CUmemoryPool)> use) const noexcept;
     // The bytes of all pools, in use or kept.
     std::uint64_t reserved() const noexcept;
-    // Returns the kept memory of all pools to the system.
-    error trim() noexcept;
+    // Destroys the pools for which `wait(pool)` returns true: their memory has been freed on all streams. The others stay,
+    // because the driver does not bear that such a pool is destroyed (docs/driver.md). No call may follow.
+    void close(function_ref<bool(CUmemoryPool)> wait) noexcept;
 
 private:
     const driver_table &cu_;
     const device_facts *devices_;
-    std::uint64_t kept_ = max_kept;
+    bool keeps_ = true;
     std::mutex mutex_; // locked while a pool is created
     std::atomic<CUmemoryPool> pools_[device_contexts::max_devices] = {};
 };
 
-// The memory counts for the budget of its device until it is freed. The stream uses it for longer.
+// The stream must not be captured. Without pools, the memory counts for the budget of its device until it is freed, although
+// the stream uses it for longer.
 class stream_buffer {
 public:
     // Copies of more bytes pass through a buffer of this size in parts.
@@ -54,17 +60,19 @@ public:
     stream_buffer(const stream_buffer &) = delete;
     stream_buffer &operator=(const stream_buffer &) = delete;
 
-    // Afterwards, the address is 0 if there is no memory, or the budget does not permit it. The pools must be supported.
+    // Afterwards, the address is 0 if there is no memory, or the budget does not permit it. Buffers must be supported.
     error allocate(int device, std::uint64_t bytes) noexcept;
     error free() noexcept;
     CUdeviceptr address() const noexcept { return address_; }
 
 private:
+    error allocate_on_stream(int device, std::uint64_t bytes) noexcept;
+
     const driver_table &cu_;
     buffer_pools &pools_;
     budget &budget_;
     const CUstream stream_;
-    std::uint64_t bytes_ = 0;
+    std::uint64_t counted_ = 0; // by the budget
     CUdeviceptr address_ = 0;
 };
 

@@ -425,7 +425,9 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
         const auto copy_array = [&]() noexcept {
             return run_driver_route(machine.cu, part, {}, copy_form::asynchronous, {}, site.stream);
         };
-        const bool must_start = std::exchange(is_first, false) && must_start_soon;
+        const bool is_next_on_stream = std::exchange(is_first, false) && to_array;
+        const bool must_start = is_next_on_stream && must_start_soon;
+        staged.call.is_stream_idle &= is_next_on_stream;
         error failed = to_array ? ok : copy_array();
         if (!failed) failed = enqueue_staged(machine, staged, site, {.must_start_soon = must_start}, progress);
         is_refused = must_start && failed.status == FERRY_ERROR_LIMIT;
@@ -459,7 +461,10 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
                                  : run(false, must_start_soon);
         if (!plan.through_buffer) is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
         if (!is_late) return failed;
-        if (plan.through_buffer && !plan.may_be_by_copies) return no_memory;
+        if (plan.through_buffer && !plan.may_be_by_copies) { // too large for staging without a buffer
+            const budget &of_device = machine.device_memory[call.context_device];
+            return of_device.refuse(FERRY_FIELD_MAX_DEVICE_BYTES, stream_buffer::max_bytes);
+        }
     }
     const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
     const error failed = is_file ? run_file_by_copies(machine, step, site, progress) : run(true, false);

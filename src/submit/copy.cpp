@@ -37,63 +37,49 @@ error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, 
 
 namespace {
 
-// Whether the short path may serve the copy: an asynchronous contiguous copy without preferences.
+// Whether the short path may serve the copy: an asynchronous contiguous copy without preferences, whose ends share no
+// byte.
 [[gnu::always_inline]] inline bool may_be_short(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                 const copy_preferences &wanted, copy_form form) noexcept {
-    const auto fits = [&](const ferry_place &place) noexcept { return place.address <= UINT64_MAX - (copy.width - 1); };
+    const std::uint64_t from = copy.source.address, to = copy.destination.address, most = copy.width - 1;
+    const auto fits = [&](std::uint64_t address) noexcept { return address <= UINT64_MAX - most; };
     return form == copy_form::asynchronous && !wanted.any() && !wanted.no_wait && !instance.full_checks &&
-           !instance.trace && is_contiguous_copy(copy, instance.limits) && fits(copy.source) && fits(copy.destination);
+           !instance.trace && is_contiguous_copy(copy, instance.limits) && fits(from) && fits(to) &&
+           (from > to ? from - to : to - from) > most;
 }
 
-// Finds the kind of one end. The short path serves pinned memory, and memory of the current context's device.
-[[gnu::always_inline]] inline error look_up_short(const driver_table &cu, const ferry_place &place, int device,
-                                                  line_end &end, bool &is_served, bool &is_unknown) noexcept {
+// Finds the kind of one end. Whether the short path serves it: pinned memory, and memory of the current context's device.
+[[gnu::always_inline]] inline bool look_up_short(const driver_table &cu, const ferry_place &place, int device,
+                                                 line_end &end, bool &is_unknown) noexcept {
     end = {place.kind == FERRY_KIND_PINNED ? memory_kind::pinned : memory_kind::device, place.address};
-    is_served = place.kind == FERRY_KIND_PINNED || place.device == device;
-    if (place.kind == FERRY_KIND_PINNED || (place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN))
-        return {};
+    if (place.kind == FERRY_KIND_PINNED) return true;
+    if (place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN) return place.device == device;
     address_facts facts;
-    if (error failed = look_up_address(cu, place.address, address_query::kind_and_reach, facts)) return failed;
+    if (look_up_address(cu, place.address, address_query::kind_and_reach, facts)) return false;
     end.kind = kind_to_context(facts);
-    is_served = end.kind == memory_kind::pinned
-                    ? place.kind != FERRY_KIND_DEVICE
-                    : end.kind == memory_kind::device && place.kind != FERRY_KIND_HOST && facts.device == device;
     is_unknown = facts.kind == memory_kind::pageable;
-    return {};
+    if (end.kind == memory_kind::pinned) return place.kind != FERRY_KIND_DEVICE;
+    return end.kind == memory_kind::device && place.kind != FERRY_KIND_HOST && facts.device == device;
 }
 
-// The short path: an asynchronous contiguous copy without preferences, within the device of the current context, or
-// between it and pinned memory. The driver accepts such copies on streams of any context (docs/driver.md), so the stream
-// is not queried. If `is_done` is false afterwards, the pipeline must run the copy.
-[[gnu::hot, gnu::noinline, gnu::flatten]] error run_short(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                          CUstream stream, unknown_ends &unknown,
-                                                          bool &is_done) noexcept {
+// The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The driver
+// accepts such copies on streams of any context (docs/driver.md), so the stream is not queried. Returns false if the
+// pipeline must run the copy: also after a failure, because the pipeline enters the stream's context, divides copies of
+// memory that is registered in pieces, and finds the wrong field.
+[[gnu::hot, gnu::noinline, gnu::flatten]] bool run_short(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                         CUstream stream, unknown_ends &unknown) noexcept {
     const driver_table &cu = instance.cu;
-    line_end source, destination;
     CUcontext current = nullptr;
-    is_done = true;
-    if (call_result result = cu.cuCtxGetCurrent(&current)) return to_error(result);
     int device = 0;
-    bool is_served = current != nullptr;
-    if (is_served)
-        if (error failed = instance.contexts.device_of_current(current, device)) return failed;
-    if (is_served)
-        if (error failed = look_up_short(cu, copy.source, device, source, is_served, unknown.source))
-            return on_side(failed, FERRY_SIDE_SOURCE);
-    // From pinned memory, the driver copies to memory of any kind in the same way, and finds out the kind itself.
-    if (is_served && source.kind == memory_kind::pinned && copy.destination.kind == FERRY_KIND_ANY)
-        destination = {memory_kind::managed, copy.destination.address};
-    else if (is_served)
-        if (error failed = look_up_short(cu, copy.destination, device, destination, is_served, unknown.destination))
-            return on_side(failed, FERRY_SIDE_DESTINATION);
-    is_done = is_served && (source.kind == memory_kind::device || !is_host(destination.kind));
-    if (!is_done) return {};
-    const call_result result = copy_line(cu, source, destination, copy.width, stream);
-    if (result == CUDA_SUCCESS) instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
-    // The pipeline enters the stream's context, divides copies of memory that is registered in pieces, and finds the
-    // wrong field.
-    is_done = result != CUDA_ERROR_INVALID_VALUE && result != CUDA_ERROR_INVALID_CONTEXT;
-    return is_done ? to_error(result) : ok;
+    if (cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device)) return false;
+    line_end source, destination;
+    if (!look_up_short(cu, copy.source, device, source, unknown.source) ||
+        !look_up_short(cu, copy.destination, device, destination, unknown.destination))
+        return false;
+    if (is_host(source.kind) && is_host(destination.kind)) return false;
+    if (copy_line(cu, source, destination, copy.width, stream)) return false;
+    instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+    return true;
 }
 
 } // namespace
@@ -122,10 +108,8 @@ namespace {
 error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
                CUstream stream) noexcept {
     unknown_ends unknown;
-    bool is_done = false;
-    error result;
-    if (may_be_short(instance, copy, wanted, form)) result = run_short(instance, copy, stream, unknown, is_done);
-    if (!is_done) result = run_in_pipeline(instance, copy, wanted, form, stream, unknown);
+    if (may_be_short(instance, copy, wanted, form) && run_short(instance, copy, stream, unknown)) return {};
+    error result = run_in_pipeline(instance, copy, wanted, form, stream, unknown);
     if (result) result = note_failed_copy(instance, copy, form, stream, result);
     return result;
 }

@@ -88,8 +88,9 @@ error run(ferry_ticket &ticket, const prepared_copy &prepared, CUstream stream) 
     ticket.total = shape.bytes();
     ticket.has_file = shape.has_file();
     const copy_plan &plan = prepared.step.plan;
-    // Bytes in a buffer on the device have not arrived.
-    const bool is_watched = plan.route == route_kind::staged && !plan.through_buffer && !is_in_parts(instance, shape);
+    const bool is_watched = plan.route == route_kind::staged && !is_in_parts(instance, shape);
+    // Bytes that threads have moved may be in a buffer, from which the stream copies them.
+    ticket.ends_on_stream = plan.through_buffer || (shape.source.file && !is_host(shape.destination.kind));
     if (error failed = make_event(ticket)) return failed;
     if (error failed = run_step(instance, prepared.step, site, is_watched ? &ticket.progress : nullptr)) return failed;
     ticket.is_staged = is_watched && taken == route_kind::staged;
@@ -241,7 +242,8 @@ bool has_ended(ferry_ticket &ticket, std::uint64_t bytes_done, status_code &stat
     // The query may have reported a dead context, and note_error then ended the copy.
     if (!ticket.progress.is_done()) return false;
     status = ticket.progress.status.load(std::memory_order_relaxed);
-    return true;
+    if (status == FERRY_SUCCESS && ticket.ends_on_stream) status = ask_event(ticket);
+    return status != not_ready;
 }
 
 bool has_ended(ferry_ticket &ticket, status_code &status) noexcept {
@@ -335,7 +337,10 @@ error wait_for_ticket(ferry_ticket &ticket, std::int64_t timeout_ns, error_item 
         std::uint64_t index = 0;
         if (error failed = wait_for_any(&only, 1, timeout_ns, index)) return failed;
     }
-    if (ticket.is_staged) return with_failure(ticket, instance.staging.help(ticket.progress), failed_copy);
+    if (ticket.is_staged) {
+        const error failed = with_failure(ticket, instance.staging.help(ticket.progress), failed_copy);
+        if (failed || !ticket.ends_on_stream) return failed;
+    }
     const relaxed_capture_mode relaxed(instance.cu); // a wait would break a capture of another thread
     if (!relaxed.entered()) return relaxed.why();
     status_code status = refuse_destroyed(instance.cu, ticket.owner);

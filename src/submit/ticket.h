@@ -13,9 +13,10 @@ struct ferry_ticket {
     ferry_ticket(ferry_instance &of, const ferry::allocator &memory) noexcept : instance(of), piece_ends(memory) {}
 
     ferry_instance &instance;
-    CUevent passed = nullptr;  // recorded after the work; null for an empty copy
-    ferry::context_name owner; // context of the event
-    bool is_staged = false;    // the copy is staged as a whole
+    CUevent passed = nullptr;    // recorded after the work; null for an empty copy
+    ferry::context_name owner;   // context of the event
+    bool is_staged = false;      // the copy is staged as a whole
+    bool ends_on_stream = false; // of a staged copy: complete only when the stream has completed it
     bool has_file = false;
     std::atomic<bool> is_failure_known = false;         // the program or the log has the failure of a file
     std::atomic<bool> is_status_written = false;        // by write_ticket_status

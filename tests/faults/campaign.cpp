@@ -90,7 +90,8 @@ struct exemption {
 // Unavoidable consequences of a fault.
 constexpr char no_context[] = "the driver frees no pinned memory without a context",
                no_owner[] =
-                   "without its context ferry cannot know whose memory has the address of a prepared batch's table";
+                   "without its context ferry cannot know whose memory has the address of a prepared batch's table",
+               no_wait[] = "a pool of buffers stays if the wait for its memory fails";
 constexpr exemption consequences[] = {
     {finding::driver_leak, nullptr, nullptr, "cuCtxGetId", "refused", "the driver reports that the context has ended"},
     {finding::driver_leak, "surface", nullptr, "cuCtxGetCurrent", "sticky",
@@ -99,6 +100,8 @@ constexpr exemption consequences[] = {
     {finding::driver_leak, "registration", "without a current context", "cuCtxPushCurrent", nullptr, no_context},
     {finding::driver_leak, "device memory", "prepared batches", "cuCtxGetCurrent", nullptr, no_owner},
     {finding::driver_leak, "device memory", "prepared batches", "cuCtxPushCurrent", nullptr, no_owner},
+    {finding::driver_leak, "pool", "arrays through a buffer", nullptr, nullptr, no_wait},
+    {finding::driver_leak, "pool", "nests through a buffer", nullptr, nullptr, no_wait},
 };
 
 bool is_equal(const char *wanted, const char *text) { return !wanted || std::strcmp(wanted, text) == 0; }
