@@ -502,8 +502,8 @@ FERRY_API int32_t ferry_staging_prepare(ferry_instance *instance, int32_t device
 /*
  * Releases the staging buffers: all of their memory if no copy is in flight and no graph holds one, else the part that
  * no copy or graph needs. Also releases the slots of relayed copies that are complete, and free blocks of the route
- * BUFFERED and of the tables of batches, and the device memory that is kept for buffers. The next copy allocates it
- * again. Threads stay.
+ * BUFFERED and of the tables of batches, and the device memory that is kept for buffers, once a thread has waited for
+ * the streams that used it. The next copy allocates it again. Threads stay.
  *
  * Blocking:      device. The call waits until running work on the devices has ended, as ferry_host_free.
  * Errors:        the driver's own: memory that it does not take back stays in use.

@@ -141,6 +141,15 @@ error memory_pools::wait_until_unused(CUmemoryPool pool) noexcept {
     return may_be_in_use ? check_unused(pool) : ok;
 }
 
+error memory_pools::wait_until_released(CUmemoryPool pool) noexcept {
+    ferry_pool_stats stats = {};
+    if (error failed = trim(pool, stats)) return failed;
+    if (!stats.reserved_current) return {};
+    if (error failed = synchronise_all()) return failed;
+    if (error failed = trim(pool, stats)) return failed; // the memory of frees that are complete
+    return stats.reserved_current ? error{.status = FERRY_ERROR_IN_USE} : ok;
+}
+
 error memory_pools::mark_ended(CUmemoryPool pool) noexcept {
     if (is_any_default(pool)) return {.status = FERRY_ERROR_INVALID_ARGUMENT};
     const lock_guard lock(mutex_);

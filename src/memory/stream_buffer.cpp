@@ -43,6 +43,18 @@ std::uint64_t buffer_pools::reserved() const noexcept {
     return bytes;
 }
 
+error buffer_pools::trim() noexcept {
+    error failed;
+    for_each([&](CUmemoryPool pool) noexcept {
+        const relaxed_capture_mode relaxed(cu_);
+        const error of_pool = !relaxed.entered()    ? relaxed.why()
+                              : cu_.cuMemPoolTrimTo ? to_error(cu_.cuMemPoolTrimTo(pool, 0))
+                                                    : ok;
+        if (!failed) failed = of_pool;
+    });
+    return failed;
+}
+
 void buffer_pools::close(function_ref<bool(CUmemoryPool)> wait) noexcept {
     for_each([&](CUmemoryPool pool) noexcept {
         const relaxed_capture_mode relaxed(cu_);

@@ -32,14 +32,17 @@ public:
     }
     // The calling thread must be in the relaxed capture mode.
     error get(int device, CUmemoryPool &pool) noexcept;
-    void for_each(function_ref<void(CUmemoryPool)> use) const noexcept;
     // The bytes of all pools, in use or kept.
     std::uint64_t reserved() const noexcept;
-    // Destroys the pools for which `wait(pool)` returns true: their memory has been freed on all streams. The others stay,
+    // Returns memory to the system that the driver knows to be free: a thread has waited for the stream of the free.
+    error trim() noexcept;
+    // Destroys the pools for which `wait(pool)` returns true: all of their memory is back at the system. The others stay,
     // because the driver does not bear that such a pool is destroyed (docs/driver.md). No call may follow.
     void close(function_ref<bool(CUmemoryPool)> wait) noexcept;
 
 private:
+    void for_each(function_ref<void(CUmemoryPool)> use) const noexcept;
+
     const driver_table &cu_;
     const device_facts *devices_;
     bool keeps_ = true;

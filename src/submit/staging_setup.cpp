@@ -113,12 +113,12 @@ error prepare_staging(ferry_instance &instance, int device) noexcept {
     return {};
 }
 
-// Waits for all work on all devices if the pool has memory. Whether all of its memory was freed.
 bool wait_for_buffers(ferry_instance &instance, CUmemoryPool pool) noexcept {
     context_scope scope(instance.cu);
-    if (enter_any(instance, nullptr, scope)) return false;
+    CUcontext any = nullptr;
+    if (instance.contexts.get_any(any) || scope.enter(any)) return false;
     const relaxed_capture_mode relaxed(instance.cu);
-    return relaxed.entered() && !instance.pools.wait_until_unused(pool);
+    return relaxed.entered() && !instance.pools.wait_until_released(pool);
 }
 
 error trim_staging(ferry_instance &instance) noexcept {
@@ -127,10 +127,10 @@ error trim_staging(ferry_instance &instance) noexcept {
     for (std::atomic<bool> &is_ready : instance.is_staging_ready)
         is_ready.store(false, std::memory_order_release);
     const error failed = instance.staging.trim();
-    const error others[] = {instance.lanes.trim(), instance.read_buffers.trim(0), instance.tables.trim(0)};
+    const error others[] = {instance.lanes.trim(), instance.read_buffers.trim(0), instance.tables.trim(0),
+                            instance.buffers.trim()};
     const error *const first =
         std::find_if(std::begin(others), std::end(others), [](const error &one) { return !!one; });
-    instance.buffers.for_each([&](CUmemoryPool pool) noexcept { wait_for_buffers(instance, pool); });
     return failed || first == std::end(others) ? failed : *first;
 }
 

@@ -24,8 +24,7 @@ error prepare_staging(ferry_instance &instance, int device) noexcept;
 // the first copies pin blocks.
 void prepare_blocks(ferry_instance &instance) noexcept;
 
-// For a pool of buffers: waits until its memory is free on all streams. False if that fails. No call of the program may be
-// using a buffer.
+// For a pool of buffers: waits until all of its memory is back at the system. False if that fails.
 bool wait_for_buffers(ferry_instance &instance, CUmemoryPool pool) noexcept;
 
 // Releases staging buffers and other pinned memory of ferry that no copy needs.
