@@ -62,12 +62,22 @@ namespace {
     return end.kind == memory_kind::device && place.kind != FERRY_KIND_HOST && facts.device == device;
 }
 
+// Whether the pipeline may serve a copy that the driver has refused: it divides copies of memory that is registered in
+// pieces, and enters the context of the stream. It also finds the wrong field. Other errors may be sticky.
+[[gnu::cold, gnu::noinline]] bool may_pipeline_serve(const driver_table &cu, CUresult result, CUcontext current,
+                                                     CUstream stream) noexcept {
+    if (result == CUDA_ERROR_INVALID_VALUE || result == CUDA_ERROR_INVALID_CONTEXT) return true;
+    CUcontext of_stream = current;
+    return !belongs_to_current_context(stream) && cu.cuStreamGetCtx(stream, &of_stream) == CUDA_SUCCESS &&
+           of_stream != current;
+}
+
 // The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The driver
 // accepts such copies on streams of any context (docs/driver.md), so the stream is not queried. Returns false if the
-// pipeline must run the copy: also after a failure, because the pipeline enters the stream's context, divides copies of
-// memory that is registered in pieces, and finds the wrong field.
+// pipeline must run the copy.
 [[gnu::hot, gnu::noinline, gnu::flatten]] bool run_short(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                         CUstream stream, unknown_ends &unknown) noexcept {
+                                                         CUstream stream, unknown_ends &unknown,
+                                                         error &failed) noexcept {
     const driver_table &cu = instance.cu;
     CUcontext current = nullptr;
     int device = 0;
@@ -77,8 +87,12 @@ namespace {
         !look_up_short(cu, copy.destination, device, destination, unknown.destination))
         return false;
     if (is_host(source.kind) && is_host(destination.kind)) return false;
-    if (copy_line(cu, source, destination, copy.width, stream)) return false;
-    instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+    const call_result result = copy_line(cu, source, destination, copy.width, stream);
+    if (result == CUDA_SUCCESS)
+        instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+    else if (may_pipeline_serve(cu, result, current, stream))
+        return false;
+    failed = to_error(result);
     return true;
 }
 
@@ -108,8 +122,9 @@ namespace {
 error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
                CUstream stream) noexcept {
     unknown_ends unknown;
-    if (may_be_short(instance, copy, wanted, form) && run_short(instance, copy, stream, unknown)) return {};
-    error result = run_in_pipeline(instance, copy, wanted, form, stream, unknown);
+    error result;
+    if (!may_be_short(instance, copy, wanted, form) || !run_short(instance, copy, stream, unknown, result))
+        result = run_in_pipeline(instance, copy, wanted, form, stream, unknown);
     if (result) result = note_failed_copy(instance, copy, form, stream, result);
     return result;
 }

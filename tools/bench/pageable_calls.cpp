@@ -107,7 +107,7 @@ row measure_textures(session &session) {
     verify_each(session.workspace, boxes, all);
     const effort effort = session.is_quick ? bench::effort{2, 10, 0.01e9} : bench::effort{3, 200, 0.2e9};
     const std::vector<samples> taken = interleave(all, effort);
-    return {.labels = {"returns, 64 textures, stream idle", "H2A", all[1].name,
+    return {.labels = {"64 textures in a batch, returns", "H2A", all[1].name,
                        route_of(environment, copies[0], form::async), all[0].name},
             .bytes = count * size.bytes(),
             .times = compare(taken[0], taken[1]),
