@@ -33,6 +33,11 @@ struct extent {
     std::uint64_t width, height, depth;
 };
 
+// Returns an end at `first` in linear memory that has the bytes of a box without gaps. The box is not empty.
+inline shape_end packed_end(memory_kind kind, int device, std::uint64_t first, const shape &box) noexcept {
+    return {kind, device, nullptr, 0, 0, 0, {first, first + box.bytes() - 1}, box.width, box.height};
+}
+
 // Returns the rows of a linear end.
 inline row_layout rows_of(const shape_end &end, const extent &extent) noexcept {
     return {end.span.first, extent.width, extent.height, end.row_pitch, extent.depth, end.slice_height * end.row_pitch};

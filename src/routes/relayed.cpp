@@ -126,10 +126,8 @@ private:
     error move(const shape &part) noexcept {
         const auto slot = static_cast<unsigned>(moved_++ % lane::slots);
         const auto first = reinterpret_cast<std::uintptr_t>(to_->memory.host()) + slot * to_->slot_size;
-        const shape_end packed = {memory_kind::pinned, -1,         nullptr, 0, 0, 0, {first, first + part.bytes() - 1},
-                                  part.width,          part.height};
         shape filling = part, emptying = part;
-        filling.destination = emptying.source = packed;
+        filling.destination = emptying.source = packed_end(memory_kind::pinned, -1, first, part);
         if (error failed = copy(filling, *from_, to_->emptied[slot], from_->filled[slot])) return failed;
         return copy(emptying, *to_, from_->filled[slot], to_->emptied[slot]);
     }

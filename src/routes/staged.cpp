@@ -342,6 +342,21 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     return plan.synchronise_after ? wait_for_legacy_stream(machine.cu) : ok;
 }
 
+// Passes a part of a copy through intermediate memory, in the order of the stream: ferry stages the part between the host
+// or a file and the intermediate memory, and the driver copies it between there and the other end.
+error pass_part(machine &machine, copy_step staged, const copy_site &site, const shape_end &intermediate,
+                bool to_device, const staged_run &how, staged_progress *progress) noexcept {
+    shape by_driver = staged.shape;
+    (to_device ? staged.shape.destination : staged.shape.source) = intermediate;
+    (to_device ? by_driver.source : by_driver.destination) = intermediate;
+    const auto copy_by_driver = [&]() noexcept {
+        return run_driver_route(machine.cu, by_driver, {}, copy_form::asynchronous, {}, site.stream);
+    };
+    error failed = to_device ? ok : copy_by_driver();
+    if (!failed) failed = enqueue_staged(machine, staged, site, how, progress);
+    return !failed && to_device ? copy_by_driver() : failed;
+}
+
 // A copy between a file and the device without a kernel and without slots. Threads move each part between the file and
 // a pinned block, and the copy engine moves it between the block and the device. Everything is in the order of the
 // stream, so all parts use one block.
@@ -356,20 +371,12 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     void *block = nullptr;
     if (error failed = machine.read_buffers.allocate_on(site.stream, std::min(bytes, most), block)) return failed;
     const bool is_read = step.shape.source.file;
-    const error failed = for_each_chunk(step.shape, most, [&](shape part) noexcept {
-        const auto first = reinterpret_cast<std::uintptr_t>(block);
-        const shape_end in_block = {
-            memory_kind::pinned, -1, nullptr, 0, 0, 0, {first, first + part.bytes() - 1}, part.width, part.height};
+    const error failed = for_each_chunk(step.shape, most, [&](const shape &part) noexcept {
         copy_step by_threads = step;
         by_threads.shape = part;
-        (is_read ? by_threads.shape.destination : by_threads.shape.source) = in_block;
-        (is_read ? part.source : part.destination) = in_block;
-        const auto copy_block = [&]() noexcept {
-            return run_driver_route(machine.cu, part, {}, copy_form::asynchronous, {}, site.stream);
-        };
-        error failed = is_read ? ok : copy_block();
-        if (!failed) failed = enqueue_staged(machine, by_threads, site, {.by_copies = true}, progress);
-        return !failed && is_read ? copy_block() : failed;
+        const auto first = reinterpret_cast<std::uintptr_t>(block);
+        return pass_part(machine, by_threads, site, packed_end(memory_kind::pinned, -1, first, part), is_read,
+                         {.by_copies = true}, progress);
     });
     static_cast<void>(machine.read_buffers.free_on(site.stream, block));
     if (failed || !is_read) return failed;
@@ -404,34 +411,21 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
     is_refused = !buffer.address();
     if (is_refused) return {};
     bool is_first = true;
-    error failed = for_each_chunk(step.shape, most, [&](shape part) noexcept {
-        const std::uint64_t first = buffer.address();
-        const shape_end in_buffer = {memory_kind::device,
-                                     step.call.context_device,
-                                     nullptr,
-                                     0,
-                                     0,
-                                     0,
-                                     {first, first + part.bytes() - 1},
-                                     part.width,
-                                     part.height};
+    error failed = for_each_chunk(step.shape, most, [&](const shape &part) noexcept {
         copy_step staged = step;
         staged.shape = part;
-        (to_array ? staged.shape.destination : staged.shape.source) = in_buffer;
-        (to_array ? staged.views.destination : staged.views.source) = {.why_not = obstacle::none, .address = first};
+        (to_array ? staged.views.destination : staged.views.source) = {.why_not = obstacle::none,
+                                                                       .address = buffer.address()};
         staged.plan.wait_in_the_call |= waits; // the caller helps, and waits for the array afterwards
         staged.plan.synchronise_after = false;
-        (to_array ? part.source : part.destination) = in_buffer;
-        const auto copy_array = [&]() noexcept {
-            return run_driver_route(machine.cu, part, {}, copy_form::asynchronous, {}, site.stream);
-        };
         const bool is_next_on_stream = std::exchange(is_first, false) && to_array;
         const bool must_start = is_next_on_stream && must_start_soon;
         staged.call.is_stream_idle &= is_next_on_stream;
-        error failed = to_array ? ok : copy_array();
-        if (!failed) failed = enqueue_staged(machine, staged, site, {.must_start_soon = must_start}, progress);
+        const error failed =
+            pass_part(machine, staged, site, packed_end(memory_kind::device, device, buffer.address(), part), to_array,
+                      {.must_start_soon = must_start}, progress);
         is_refused = must_start && failed.status == FERRY_ERROR_LIMIT;
-        return !failed && to_array ? copy_array() : failed;
+        return failed;
     });
     const error freed = buffer.free();
     if (is_refused) return freed;
