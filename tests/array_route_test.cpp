@@ -404,6 +404,16 @@ struct plain_array {
     CUarray handle = nullptr;
 };
 
+// A copy of whole rows of 8192 bytes to the array.
+ferry_copy_desc describe_upload(const bytes &source, const plain_array &array) {
+    ferry_copy_desc copy = {};
+    ferry_place_array(&copy.destination, 0, array.handle);
+    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
+    copy.width = 8192;
+    copy.height = source.size() / copy.width;
+    return copy;
+}
+
 class plain_arrays : public counted_test {
 protected:
     void SetUp() override {
@@ -451,9 +461,14 @@ protected:
     }
     std::uint64_t device_bytes_after_trim() const {
         EXPECT_OK(ferry_staging_trim(counted.get(), nullptr));
+        return device_bytes();
+    }
+    std::uint64_t device_bytes() const {
+        const int calls = driver.calls_beginning("cu");
         ferry_usage usage = {};
         usage.struct_size = sizeof usage;
         EXPECT_OK(ferry_instance_get_usage(counted.get(), &usage, nullptr));
+        EXPECT_EQ(driver.calls_beginning("cu"), calls);
         return usage.device_bytes;
     }
 };
@@ -488,7 +503,13 @@ TEST_F(plain_arrays, are_copied_without_a_buffer_if_there_is_no_memory_for_it) {
     ASSERT_OK(ferry_staging_prepare(small.get(), 0, nullptr));
     driver.reset_counts();
     ASSERT_OK(round_trip(small.get(), array, box, false, by_staging, by_staging));
-    EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0);
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 0);
+    options.max_device_bytes = box.bytes();
+    const instance_owner sufficient = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(sufficient.get(), 0, nullptr));
+    driver.reset_counts();
+    ASSERT_OK(round_trip(sufficient.get(), array, box, false, by_staging, by_staging));
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 2) << "without the maximum";
     for (const CUresult refusal : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
         driver.fail("cuMemAllocFromPoolAsync", refusal, 1, true);
         ASSERT_OK(round_trip(counted.get(), array, box, false));
@@ -509,19 +530,13 @@ TEST_F(plain_arrays, of_a_batch_need_no_other_thread_than_the_one_that_waits) {
     const plain_array first(2048, 512, 0), second(2048, 512, 0);
     const bytes source = random_bytes(std::size_t{8192} * 512, 6);
     bytes destination(source.size());
-    ferry_copy_desc up[2] = {}, down[1] = {};
-    for (int i = 0; i < 2; ++i) {
-        ferry_place_any(&up[i].source, reinterpret_cast<std::uintptr_t>(source.data()));
-        ferry_place_array(&up[i].destination, 0, i ? second.handle : first.handle);
-        up[i].width = 8192;
-        up[i].height = 512;
-    }
-    down[0] = up[1];
-    down[0].source = up[1].destination;
-    ferry_place_any(&down[0].destination, reinterpret_cast<std::uintptr_t>(destination.data()));
+    const ferry_copy_desc up[] = {describe_upload(source, first), describe_upload(source, second)};
+    ferry_copy_desc down = up[1];
+    down.source = up[1].destination;
+    ferry_place_any(&down.destination, reinterpret_cast<std::uintptr_t>(destination.data()));
     own.hold(true);
     ASSERT_OK(ferry_copy_batch(instance.get(), up, 2, by_staging, nullptr));
-    ASSERT_OK(ferry_copy_batch(instance.get(), down, 1, by_staging, nullptr));
+    ASSERT_OK(ferry_copy_batch(instance.get(), &down, 1, by_staging, nullptr));
     own.hold(false);
     EXPECT_EQ(destination, source);
 }
@@ -531,18 +546,11 @@ TEST_F(plain_arrays, are_copied_while_another_stream_is_captured) {
     const copied_box box = {0, 0, 0, 8192, 1024, 1};
     ASSERT_OK(round_trip(counted.get(), array, box, false, by_staging, by_staging)); // loads the kernels
     const bytes source = random_bytes(box.bytes(), 8);
-    ferry_copy_desc copy = {};
-    ferry_place_array(&copy.destination, 0, array.handle);
-    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
-    copy.width = box.width;
-    copy.height = box.height;
+    const ferry_copy_desc copy = describe_upload(source, array);
     const test_stream captured;
     ASSERT_OK(raw().cuStreamBeginCapture(captured, CU_STREAM_CAPTURE_MODE_GLOBAL));
     EXPECT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, nullptr, nullptr));
-    ferry_usage usage = {};
-    usage.struct_size = sizeof usage;
-    EXPECT_OK(ferry_instance_get_usage(counted.get(), &usage, nullptr));
-    EXPECT_GT(usage.device_bytes, 0u);
+    EXPECT_GT(device_bytes(), 0u);
     CUgraph graph = nullptr;
     EXPECT_OK(raw().cuStreamEndCapture(captured, &graph)) << "the capture is intact";
     if (graph) {
@@ -559,11 +567,7 @@ TEST_F(plain_arrays, of_a_ticket_need_no_other_thread_than_the_one_that_waits) {
     const instance_owner instance = open_or_fail(options);
     const plain_array array(2048, 1024, 0);
     const bytes source = random_bytes(std::size_t{8192} * 1024, 9);
-    ferry_copy_desc copy = {};
-    ferry_place_array(&copy.destination, 0, array.handle);
-    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
-    copy.width = 8192;
-    copy.height = 1024;
+    const ferry_copy_desc copy = describe_upload(source, array);
     own.hold(true);
     for (const std::int64_t timeout_ns : {std::int64_t{FERRY_NO_TIMEOUT}, std::int64_t{30'000'000'000}}) {
         ferry_ticket *ticket = nullptr;
@@ -578,11 +582,7 @@ TEST_F(plain_arrays, of_a_ticket_need_no_other_thread_than_the_one_that_waits) {
 TEST_F(plain_arrays, complete_their_tickets_when_the_array_is_complete) {
     const plain_array array(2048, 1024, 0);
     const bytes source = random_bytes(8192 * 1024, 4);
-    ferry_copy_desc copy = {};
-    ferry_place_array(&copy.destination, 0, array.handle);
-    ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
-    copy.width = 8192;
-    copy.height = 1024;
+    const ferry_copy_desc copy = describe_upload(source, array);
     ferry_ticket *ticket = nullptr;
     ASSERT_OK(ferry_copy_async(counted.get(), &copy, by_staging, stream, &ticket, nullptr));
     ASSERT_OK(ferry_ticket_wait(ticket, FERRY_NO_TIMEOUT, nullptr));

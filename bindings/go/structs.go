@@ -387,7 +387,7 @@ type Usage struct {
 	TableBytes      uint64 // tables of batches
 	ReadBufferBytes uint64 // of the route BUFFERED
 	LinkBytes       uint64 // slots of the route RELAYED, and records of MULTILINK
-	DeviceBytes     uint64 // of all devices: as for ferry_options.max_device_bytes, and pools of buffers
+	DeviceBytes     uint64 // of all devices: as for ferry_options.max_device_bytes, and memory kept for buffers
 	DeferredBytes   uint64 // kept by deferred frees: ferry_deferred_info.bytes of FERRY_DEVICE_UNKNOWN
 	PinnedRefused   uint64
 	DeviceRefused   uint64

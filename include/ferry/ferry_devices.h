@@ -471,7 +471,7 @@ typedef struct ferry_usage {
     uint64_t table_bytes;       /* tables of batches */
     uint64_t read_buffer_bytes; /* of the route BUFFERED */
     uint64_t link_bytes;        /* slots of the route RELAYED, and records of MULTILINK */
-    uint64_t device_bytes;      /* of all devices: as for ferry_options.max_device_bytes, and pools of buffers */
+    uint64_t device_bytes;      /* of all devices: as for ferry_options.max_device_bytes, and memory kept for buffers */
     uint64_t deferred_bytes;    /* kept by deferred frees: ferry_deferred_info.bytes of FERRY_DEVICE_UNKNOWN */
     uint64_t pinned_refused;
     uint64_t device_refused;
@@ -479,7 +479,8 @@ typedef struct ferry_usage {
 } ferry_usage;
 
 /*
- * Fills `usage`. Each number is current, but other threads may change one while the next is read.
+ * Fills `usage`. Each number is current, but other threads may change one while the next is read. The memory kept for
+ * buffers is the amount after the last allocation of a buffer, or after ferry_staging_trim.
  *
  * Blocking:      none. The time grows with the number of deferred frees.
  */

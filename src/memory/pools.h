@@ -43,8 +43,8 @@ public:
     // memory was still allocated or while a free was pending on a stream (H200). Waits for pending frees, and trims the
     // pool.
     error wait_until_unused(CUmemoryPool pool) noexcept;
-    // Waits until the pool has no memory any more, not even memory that is free. FERRY_ERROR_IN_USE if the memory may still
-    // be used on streams of contexts that ferry does not know.
+    // Waits until the pool has no memory any more, not even memory that is free. FERRY_ERROR_IN_USE if the memory may
+    // still be used on streams of contexts that ferry does not know.
     error wait_until_released(CUmemoryPool pool) noexcept;
     // Destroys an unused pool. Rejects a default pool.
     error destroy(CUmemoryPool pool) noexcept;

@@ -26,37 +26,39 @@ error buffer_pools::get(int device, CUmemoryPool &pool) noexcept {
     return {};
 }
 
-void buffer_pools::for_each(function_ref<void(CUmemoryPool)> use) const noexcept {
-    for (const std::atomic<CUmemoryPool> &one : pools_)
-        if (const CUmemoryPool pool = one.load(std::memory_order_acquire)) use(pool);
+void buffer_pools::count(int device, CUmemoryPool pool) noexcept {
+    cuuint64_t bytes = 0;
+    if (call_optional(cu_.cuMemPoolGetAttribute, pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT, &bytes) == FERRY_SUCCESS)
+        reserved_[device].store(bytes, std::memory_order_relaxed);
+}
+
+void buffer_pools::for_each(function_ref<void(int, CUmemoryPool)> use) const noexcept {
+    for (int device = 0; device < device_contexts::max_devices; ++device)
+        if (const CUmemoryPool pool = pools_[device].load(std::memory_order_acquire)) use(device, pool);
 }
 
 std::uint64_t buffer_pools::reserved() const noexcept {
     std::uint64_t bytes = 0;
-    for_each([&](CUmemoryPool pool) noexcept {
-        const relaxed_capture_mode relaxed(cu_); // the query would break a capture
-        cuuint64_t of_pool = 0;
-        if (relaxed.entered() && call_optional(cu_.cuMemPoolGetAttribute, pool, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
-                                               &of_pool) == FERRY_SUCCESS)
-            bytes += of_pool;
-    });
+    for (const std::atomic<std::uint64_t> &of_device : reserved_)
+        bytes += of_device.load(std::memory_order_relaxed);
     return bytes;
 }
 
 error buffer_pools::trim() noexcept {
     error failed;
-    for_each([&](CUmemoryPool pool) noexcept {
+    for_each([&](int device, CUmemoryPool pool) noexcept {
         const relaxed_capture_mode relaxed(cu_);
         const error of_pool = !relaxed.entered()    ? relaxed.why()
                               : cu_.cuMemPoolTrimTo ? to_error(cu_.cuMemPoolTrimTo(pool, 0))
                                                     : ok;
+        if (relaxed.entered()) count(device, pool);
         if (!failed) failed = of_pool;
     });
     return failed;
 }
 
 void buffer_pools::close(function_ref<bool(CUmemoryPool)> wait) noexcept {
-    for_each([&](CUmemoryPool pool) noexcept {
+    for_each([&](int, CUmemoryPool pool) noexcept {
         const relaxed_capture_mode relaxed(cu_);
         if (wait(pool)) static_cast<void>(cu_.cuMemPoolDestroy(pool));
     });
@@ -68,7 +70,9 @@ error stream_buffer::allocate_on_stream(int device, std::uint64_t bytes) noexcep
     if (!pools_.keeps()) return to_error(cu_.cuMemAllocAsync(&address_, bytes, stream_));
     CUmemoryPool pool = nullptr;
     if (error failed = pools_.get(device, pool)) return failed;
-    return to_error(cu_.cuMemAllocFromPoolAsync(&address_, bytes, pool, stream_));
+    if (call_result result = cu_.cuMemAllocFromPoolAsync(&address_, bytes, pool, stream_)) return to_error(result);
+    pools_.count(device, pool);
+    return {};
 }
 
 error stream_buffer::allocate(int device, std::uint64_t bytes) noexcept {

@@ -22,8 +22,8 @@ public:
     buffer_pools(const buffer_pools &) = delete;
     buffer_pools &operator=(const buffer_pools &) = delete;
 
-    // Must be called before any other function, if no memory may be kept between calls. Then there are no pools, and buffers
-    // are allocated from the devices' current pools.
+    // Must be called before any other function, if no memory may be kept between calls. Then there are no pools, and
+    // buffers are allocated from the devices' current pools.
     void keep_nothing() noexcept { keeps_ = false; }
     bool keeps() const noexcept { return keeps_; }
     bool are_supported() const noexcept {
@@ -32,7 +32,9 @@ public:
     }
     // The calling thread must be in the relaxed capture mode.
     error get(int device, CUmemoryPool &pool) noexcept;
-    // The bytes of all pools, in use or kept.
+    // Stores the size of a device's pool. The calling thread must be in the relaxed capture mode.
+    void count(int device, CUmemoryPool pool) noexcept;
+    // The bytes of all pools, in use or kept, as of the last count. Makes no driver call.
     std::uint64_t reserved() const noexcept;
     // Returns memory to the system that the driver knows to be free: a thread has waited for the stream of the free.
     error trim() noexcept;
@@ -41,17 +43,18 @@ public:
     void close(function_ref<bool(CUmemoryPool)> wait) noexcept;
 
 private:
-    void for_each(function_ref<void(CUmemoryPool)> use) const noexcept;
+    void for_each(function_ref<void(int, CUmemoryPool)> use) const noexcept;
 
     const driver_table &cu_;
     const device_facts *devices_;
     bool keeps_ = true;
     std::mutex mutex_; // locked while a pool is created
     std::atomic<CUmemoryPool> pools_[device_contexts::max_devices] = {};
+    std::atomic<std::uint64_t> reserved_[device_contexts::max_devices] = {};
 };
 
-// The stream must not be captured. Without pools, the memory counts for the budget of its device until it is freed, although
-// the stream uses it for longer.
+// The stream must not be captured. Without pools, the memory counts for the budget of its device until it is freed,
+// although the stream uses it for longer.
 class stream_buffer {
 public:
     // Copies of more bytes pass through a buffer of this size in parts.
