@@ -1,5 +1,5 @@
-// Contiguous copies between pinned memory and a device, and within a device: for every statement of the kinds, from threads
-// with and without a current context, on streams of every context. Most of them take a path that queries little.
+// Contiguous copies between pinned memory and a device, and within a device: for every statement of the kinds, from
+// threads with and without a current context, on streams of every context. Most of them take a path that queries little.
 #include <cstring>
 #include <memory>
 #include <thread>
@@ -55,6 +55,14 @@ protected:
         place.kind = is_stated ? memory.stated : FERRY_KIND_ANY;
         if (place.kind != FERRY_KIND_DEVICE) place.device = FERRY_DEVICE_UNKNOWN;
         return place;
+    }
+    // A copy of `size` bytes of pinned memory to the device.
+    ferry_copy_desc describe_upload(std::int32_t stated = FERRY_KIND_PINNED) const {
+        ferry_copy_desc copy = {};
+        copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), stated}, true, 0);
+        copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
+        copy.width = size;
+        return copy;
     }
     static void write(CUdeviceptr to, std::byte value) {
         EXPECT_OK(raw().cuMemsetD8(to, static_cast<unsigned char>(value), size));
@@ -132,10 +140,7 @@ TEST_F(short_copies, follow_the_order_of_their_stream) {
     const test_stream stream;
     gate gate(stream);
     std::memset(host->data(), 1, size);
-    ferry_copy_desc copy = {};
-    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
-    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
-    copy.width = size;
+    const ferry_copy_desc copy = describe_upload();
     ASSERT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, nullptr));
     std::memset(host->data(), 2, size); // before the stream reaches the copy
     gate.let_go();
@@ -148,8 +153,7 @@ TEST_F(short_copies, reach_pageable_memory_whose_kind_is_not_stated) {
     const test_stream stream;
     bytes received(size);
     std::memset(host->data(), 5, size);
-    ferry_copy_desc copy = {};
-    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
+    ferry_copy_desc copy = describe_upload();
     copy.destination = place({reinterpret_cast<std::uintptr_t>(received.data()), FERRY_KIND_HOST}, false, 0);
     copy.width = size - 1;
     ferry_error_info error = new_error();
@@ -161,9 +165,7 @@ TEST_F(short_copies, reach_pageable_memory_whose_kind_is_not_stated) {
 }
 
 TEST_F(short_copies, that_the_driver_refuses_name_the_wrong_field) {
-    ferry_copy_desc copy = {};
-    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
-    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
+    ferry_copy_desc copy = describe_upload();
     copy.width = 2 * size + 1;
     ferry_error_info error = new_error();
     const test_stream stream;
@@ -200,10 +202,7 @@ TEST_F(short_copies, arrive_from_a_thread_whose_context_was_destroyed) {
     ASSERT_OK(raw().cuCtxCreate(&ended, 0, 0));
     ASSERT_OK(raw().cuCtxPopCurrent(&popped));
     std::memset(host->data(), 9, size);
-    ferry_copy_desc copy = {};
-    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED}, true, 0);
-    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
-    copy.width = size;
+    const ferry_copy_desc copy = describe_upload();
     std::thread([&] {
         EXPECT_OK(raw().cuCtxSetCurrent(ended));
         EXPECT_OK(raw().cuCtxDestroy(ended));
@@ -217,10 +216,7 @@ TEST_F(short_copies, report_what_the_driver_reports) {
     fault_driver driver(raw_entry_points());
     const instance_owner instance = open_or_fail(driver.options());
     const test_stream stream;
-    ferry_copy_desc copy = {};
-    copy.source = place({reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_HOST}, true, 0);
-    copy.destination = place({CUdeviceptr{*plain}, FERRY_KIND_DEVICE}, true, 0);
-    copy.width = size;
+    const ferry_copy_desc copy = describe_upload(FERRY_KIND_HOST);
     for (const char *const entry : {"cuCtxGetCurrent", "cuPointerGetAttributes", "cuMemcpy3DAsync"}) {
         SCOPED_TRACE(entry);
         driver.fail(entry, CUDA_ERROR_ILLEGAL_ADDRESS, 1, true);
