@@ -131,9 +131,10 @@ FERRY_API int32_t ferry_open(const ferry_options *options, ferry_instance **inst
  * Blocking:      device. The call waits until staged copies in flight have ended, unless their context is dead; until
  *                large batches, whose pieces are in tables of the instance (ferry_copy_batch_async), have completed;
  *                and until the work before deferred frees has completed (see ferry_deferred_info). These frees are then
- *                done. If the instance keeps device memory for buffers, the call waits for all work on the devices. If the instance holds the last reference to a primary context, the driver waits for its work and
- *                destroys it with everything in it. The last instance on the software driver ends that driver: running
- *                work ends first, then all its addresses, arrays and contexts are gone.
+ *                done. If the instance keeps device memory for buffers, the call waits for all work on the devices. If
+ *                the instance holds the last reference to a primary context, the driver waits for its work and destroys
+ *                it with everything in it. The last instance on the software driver ends that driver: running work ends
+ *                first, then all its addresses, arrays and contexts are gone.
  */
 FERRY_API void ferry_close(ferry_instance *instance);
 
@@ -374,10 +375,10 @@ typedef struct ferry_trace_event ferry_trace_event;
  *              ferry_staging_trim releases memory that no copy needs.
  * max_device_bytes  The maximum of memory on each device that the instance uses for itself: tables of prepared batches,
  *              counters of the route MULTILINK, and buffers of nests (ferry_nest.h) and of staged arrays that kernels
- *              cannot access. Without a limit, the instance keeps up to 64 MiB for buffers. ferry_prepared_create and
- *              ferry_multilink_set fail with FERRY_ERROR_LIMIT and FERRY_FIELD_MAX_DEVICE_BYTES if less is left; nests
- *              and arrays are then copied without a buffer. A table that waits for its stream after
- *              ferry_prepared_destroy_deferred counts for deferred_bytes instead.
+ *              cannot access. Without a limit, the instance keeps up to 64 MiB of each device for buffers.
+ *              ferry_prepared_create and ferry_multilink_set fail with FERRY_ERROR_LIMIT and
+ *              FERRY_FIELD_MAX_DEVICE_BYTES if less is left; nests and arrays are then copied without a buffer. A table
+ *              that waits for its stream after ferry_prepared_destroy_deferred counts for deferred_bytes instead.
  * max_threads  The maximum number of threads that the instance starts. At least 3, unless the options exclude staging,
  *              and one more if traces report FERRY_PHASE_DONE: the watchdog, the thread of traces and one temporary
  *              thread leave the other threads to the workers, whose number staging_threads limits too. Threads that
@@ -799,11 +800,12 @@ typedef struct ferry_ticket ferry_ticket;
  * CALL is FERRY_SOURCE_ORDER_CALL with a pageable source, and DESTINATION_WRITTEN is that flag with a pageable
  * destination. If 32 MiB of such sources are in use, a copy with CALL waits as above 1 MiB.
  *
- * Copies of pageable memory are not staged if the other end is managed memory or memory of another device; above 256
- * MiB, if it is an array without a surface and there is no memory for a buffer; if the options exclude staging; and with NO_KERNELS if no slots are free (see
- * docs/staging.md). Before these copies, ferry does not wait for earlier work if the source may be read before that
- * work, but the driver may (docs/contract.md). Memory of a host pool does not count as host memory here if the device of
- * the copy's other end has access to the pool, or between host memory the stream's device.
+ * Copies of pageable memory are not staged if the other end is managed memory or memory of another device; if the copy
+ * has more than 256 MiB, the other end is an array without a surface, and there is no memory for a buffer; if the options
+ * exclude staging; and with NO_KERNELS if no slots are free (see docs/staging.md). Before these copies, ferry does not
+ * wait for earlier work if the source may be read before that work, but the driver may (docs/contract.md). Memory of a
+ * host pool does not count as host memory here if the device of the copy's other end has access to the pool, or between
+ * host memory the stream's device.
  *
  * NULL:          `ticket`, `options`.
  * Blocking:      stream, where the table says that the call waits. Otherwise driver_lock. The first copy by a kernel in
