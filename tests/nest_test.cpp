@@ -746,7 +746,11 @@ TEST_F(nests, with_host_indices_read_them_from_device_memory_if_they_are_large) 
     options.max_device_bytes = blocks * sizeof(std::uint32_t) - 1;
     const instance_owner small = open_or_fail(options);
     ASSERT_OK(copy_with(small.get(), blocks));
-    EXPECT_EQ(driver.calls("cuMemAllocFromPoolAsync"), 0) << "beyond the budget";
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 0) << "beyond the budget";
+    options.max_device_bytes = blocks * sizeof(std::uint32_t);
+    const instance_owner sufficient = open_or_fail(options);
+    ASSERT_OK(copy_with(sufficient.get(), blocks));
+    EXPECT_EQ(driver.calls("cuMemAllocAsync"), 1) << "within the budget";
     for (const CUresult refusal : {CUDA_ERROR_OUT_OF_MEMORY, CUDA_ERROR_NOT_SUPPORTED}) {
         driver.fail("cuMemAllocFromPoolAsync", refusal);
         ASSERT_OK(copy_with(instance.get(), blocks));
