@@ -49,7 +49,8 @@ buffer &any_with_files(world &w) {
 bool went_well(world &w, std::int32_t status, const ferry_error_info &error) {
     w.expect(error.status == status, "the status in the error info differs from the returned status");
     if (status == FERRY_ERROR_ROUTE) return false;
-    return w.require(status);
+    if (status != 0) w.fail("a valid copy of a file was refused: " + describe_status(status, error));
+    return status == 0;
 }
 
 } // namespace
@@ -86,9 +87,10 @@ void write_a_file(world &w) {
     buffer &from = any_with_files(w);
     const std::uint64_t size = w.random.size(std::min<std::uint64_t>(from.size(), 100'000)),
                         offset = w.random.up_to(from.size() - size), before = w.random.up_to(5000);
-    w.say("writing " + std::to_string(size) + " B of a buffer to a file, from byte " + std::to_string(before) + " on");
+    w.say("writing " + std::to_string(size) + " B of " + from.name() + " from byte " + std::to_string(offset) +
+          " on to a file, from byte " + std::to_string(before) + " on");
     w.wait_for(from);
-    ferry_instance *const ferry = w.instance_for({});
+    ferry_instance *const ferry = w.instance_for(from);
     const opened_file opened(w, ferry, bytes(w.random.up_to(6000)), FERRY_FILE_WRITE);
     if (!opened.file) return;
     ferry_copy_desc copy = {};

@@ -152,18 +152,28 @@ std::int32_t world::call(CUcontext current, const std::function<std::int32_t()> 
 CUcontext world::any_context() { return random.among(contexts); }
 CUcontext world::context_for(const lane &one) { return one.is_default ? one.context : any_context(); }
 
+namespace {
+
+// Only the instance that registered the memory can distinguish its parts.
+bool needs_the_registering_instance(const buffer &end) { return end.kind == memory_kind::registered_in_part; }
+
+} // namespace
+
 ferry_instance *world::instance_for(const std::vector<effect> &effects) {
     for (const effect &one : effects) {
         const buffer *const from = source_of(one), *const to = destination_of(one);
-        // Only the instance that registered the memory can distinguish its parts.
         for (const buffer *const end : {from, to})
-            if (end && end->kind == memory_kind::registered_in_part) return run.ferry.get();
+            if (end && needs_the_registering_instance(*end)) return run.ferry.get();
         // Only the instance that created an array knows its device.
         if (const auto *const copy = std::get_if<drawn_copy>(&one))
             for (const view *const end : {&copy->source, &copy->destination})
                 if (end->in->is_array() && !end->states_device) return run.ferry.get();
     }
     return random.one_in(4) ? run.other.get() : run.ferry.get();
+}
+
+ferry_instance *world::instance_for(const buffer &end) {
+    return needs_the_registering_instance(end) ? run.ferry.get() : instance_for(std::vector<effect>());
 }
 
 std::size_t world::any_lane(const std::function<bool(const lane &)> &is_fit) {

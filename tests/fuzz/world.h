@@ -147,6 +147,7 @@ public:
     CUcontext any_context();
     CUcontext context_for(const lane &one); // any context, unless the stream depends on it
     ferry_instance *instance_for(const std::vector<effect> &effects);
+    ferry_instance *instance_for(const buffer &end);
     std::size_t any_lane(const std::function<bool(const lane &)> &is_fit);
     std::size_t any_lane();
 
