@@ -157,6 +157,8 @@ error run_staged_pieces(const batch_submission &of, const batch_step &step, stag
     const pageable_copies &copies = of.request.pageable[to_device ? 0 : 1];
     const copy_preferences &wanted = of.request.preferences;
     const bool may_driver_serve = !of.site.is_captured && wanted.forced != route_kind::staged;
+    const bool must_start_soon =
+        may_driver_serve && step.is_first && !of.site.no_wait && !follows_legacy_stream(of.instance.cu, of.site.stream);
     const staged_copy copy = {
         .box = {.device = {}, .host = {}, .width = 0, .height = 0, .depth = 0, .to_device = to_device},
         .pieces = {copies.pieces.begin(), copies.pieces.size(), copies.bytes},
@@ -166,8 +168,7 @@ error run_staged_pieces(const batch_submission &of, const batch_step &step, stag
         .is_captured = of.site.is_captured,
         .caller_helps = progress != nullptr,
         .is_stream_idle = step.is_first,
-        .must_start_soon = may_driver_serve && step.is_first && !of.site.no_wait &&
-                           !follows_legacy_stream(of.instance.cu, of.site.stream)};
+        .start_patience_us = must_start_soon ? staged_copy::least_patience_us : std::uint16_t{0}};
     return of.instance.staging.enqueue(copy, of.site.stream, progress);
 }
 

@@ -54,19 +54,23 @@ struct copy_preferences {
     bool is_awaited(bool to_device) const noexcept { return to_device ? is_source_read() : written; }
     // Whether there are preferences for the route, apart from `no_wait`. One comparison, because every copy makes it:
     // `all` has the bits that a preference has and its default lacks.
-    bool any() const noexcept {
+    bool any() const noexcept { return has_any(source_order::call); }
+    bool any_but_order() const noexcept { return has_any(source_order::any); }
+    // Outside of graphs, ferry rejects only copies whose route is forced, or that would wait although they must not. The
+    // driver route serves all other copies.
+    bool may_be_refused() const noexcept { return forced != route_kind::none && forced != route_kind::driver; }
+
+private:
+    bool has_any(source_order of_order) const noexcept {
         const copy_preferences all = {.forced = route_kind{0xff},
                                       .no_kernels = true,
                                       .is_urgent = true,
                                       .over_links = true,
-                                      .order = source_order::call,
+                                      .order = of_order,
                                       .written = true,
                                       .max_blocks = 0xffff};
         return std::bit_cast<std::uint64_t>(*this) & std::bit_cast<std::uint64_t>(all);
     }
-    // Outside of graphs, ferry rejects only copies whose route is forced, or that would wait although they must not. The
-    // driver route serves all other copies.
-    bool may_be_refused() const noexcept { return forced != route_kind::none && forced != route_kind::driver; }
 };
 
 // The facts about a call that are known before the route of its copy is chosen, and are needed until the copy is
@@ -114,13 +118,14 @@ struct copy_plan {
     // Staging threads were delayed, so staging was compared with the driver's call. The driver's call measures the
     // delay again.
     bool are_threads_late = false;
-    // A staged copy that has a kernel but can also run without it.
-    bool may_be_by_copies = false;
     obstacle why_not_staged = obstacle::none; // found while staging was prepared
     // For a copy over several links: the number of links, the maximum number of blocks per helper (0: no maximum), and
     // the share of the bytes that this device's own link transfers.
     std::uint16_t links = 1;
     std::uint16_t helper_blocks = 0;
+    // A staged copy that has a kernel but can also run without it: how long the call waits for the kernel to start if
+    // other kernels occupy the device. 0: it cannot run without the kernel.
+    std::uint16_t start_patience_us = 0;
     double own_share = 1;
 };
 

@@ -110,8 +110,12 @@ std::uint16_t staged_blocks(const copy_question &copy) noexcept {
     return static_cast<std::uint16_t>(max_blocks ? std::min(max_blocks, wanted) : wanted);
 }
 
+struct staged_times {
+    double by_ring_ns, by_copies_ns; // with a kernel, and without
+};
+
 // A staged copy takes as long as the link, or as the threads at the host's rows, whichever is slower.
-prediction predict_staged(const copy_question &copy) noexcept {
+staged_times predict_both(const copy_question &copy) noexcept {
     const plan_facts &facts = copy.facts;
     const auto &[direction, of_direction, rows] = copy.rates();
     const double bytes = rows.bytes();
@@ -132,11 +136,26 @@ prediction predict_staged(const copy_question &copy) noexcept {
     const double by_copies = whole.copies_fixed_ns +
                              std::max(bytes * 1000 / (whole.copies_rate * share_beside_kernels), by_threads) +
                              static_cast<double>(staging_delay(copy, true));
-    const copy_preferences &preferences = facts.call.preferences;
+    return {by_ring, by_copies};
+}
+
+prediction predict_staged(const copy_question &copy) noexcept {
+    const auto [by_ring, by_copies] = predict_both(copy);
+    const copy_preferences &preferences = copy.facts.call.preferences;
     const bool is_kernel_meant = preferences.is_urgent || preferences.forced != route_kind::none;
-    const bool takes_copies =
-        can_stage_by_copies(copy.shape, facts) && (needs_copies(copy) || (!is_kernel_meant && by_copies < by_ring));
+    const bool takes_copies = can_stage_by_copies(copy.shape, copy.facts) &&
+                              (needs_copies(copy) || (!is_kernel_meant && by_copies < by_ring));
     return {takes_copies ? by_copies : by_ring, staged_blocks(copy), takes_copies, staging_delay(copy, takes_copies)};
+}
+
+// A call that waits for its copy anyway waits for the kernel as long as that may save time.
+std::uint16_t start_patience(const copy_question &copy) noexcept {
+    constexpr std::uint16_t least_us = staged_copy::least_patience_us;
+    const plan_facts &facts = copy.facts;
+    if (!facts.profile || facts.call.form != copy_form::synchronous) return least_us;
+    const auto [by_ring_ns, by_copies_ns] = predict_both(copy);
+    const double saved_us = (by_copies_ns - by_ring_ns) / 1000;
+    return static_cast<std::uint16_t>(std::clamp(saved_us / 2, double{least_us}, double{UINT16_MAX}));
 }
 
 // Whether to stage a copy of pageable memory that can be staged. After other work on a stream, the copy is always
@@ -193,9 +212,10 @@ void plan_staged(const copy_question &copy, copy_plan &plan) noexcept {
     plan.by_copies = is_file_on_host(copy.shape);
     if (plan.by_copies) return;
     const bool needs = needs_copies(copy);
-    plan.may_be_by_copies = can_stage_by_copies(copy.shape, facts);
+    const bool may_be_by_copies = can_stage_by_copies(copy.shape, facts);
+    if (may_be_by_copies) plan.start_patience_us = start_patience(copy);
     plan.by_copies =
-        plan.may_be_by_copies &&
+        may_be_by_copies &&
         (needs || (facts.profile && facts.staging.start_delay_ns != 0 && copy.predicted(staged_route).by_copies));
     plan.blocks = plan.by_copies && needs ? std::uint16_t{0} : staged_blocks(copy);
     plan.through_buffer = !plan.by_copies && passes_buffer(copy);
@@ -301,7 +321,7 @@ void helpers_of_copy::note_use() noexcept {
 
 struct staged_run {
     bool by_copies = false;
-    bool must_start_soon = false; // see ferry::staged_copy
+    std::uint16_t start_patience_us = 0; // see ferry::staged_copy
     const staged_helper *helpers = nullptr;
     std::uint32_t helper_count = 0;
     const std::uint64_t *targets = nullptr; // of a broadcast
@@ -320,7 +340,7 @@ error enqueue_staged(machine &machine, const copy_step &step, const copy_site &s
                               .is_captured = call.is_captured,
                               .caller_helps = plan.synchronise_after || plan.wait_in_the_call,
                               .is_stream_idle = call.is_stream_idle,
-                              .must_start_soon = how.must_start_soon,
+                              .start_patience_us = how.start_patience_us,
                               .may_wait = !call.preferences.no_wait,
                               .device_end = &device_end(shape),
                               .helpers = how.helpers,
@@ -402,7 +422,8 @@ error pass_part(machine &machine, copy_step staged, const copy_site &site, const
 // Copies parts through a buffer on the device. `is_refused`: there is no buffer, or the device has no room for the first
 // kernel. Then nothing was copied.
 [[gnu::noinline]] error run_through_buffer(machine &machine, const copy_step &step, const copy_site &site,
-                                           bool must_start_soon, staged_progress *progress, bool &is_refused) noexcept {
+                                           std::uint16_t start_patience_us, staged_progress *progress,
+                                           bool &is_refused) noexcept {
     const bool to_array = is_host(step.shape.source.kind), waits = step.plan.synchronise_after;
     const std::uint64_t most = std::min(step.shape.bytes(), stream_buffer::max_bytes);
     const int device = step.call.context_device;
@@ -419,12 +440,12 @@ error pass_part(machine &machine, copy_step staged, const copy_site &site, const
         staged.plan.wait_in_the_call |= waits; // the caller helps, and waits for the array afterwards
         staged.plan.synchronise_after = false;
         const bool is_next_on_stream = std::exchange(is_first, false) && to_array;
-        const bool must_start = is_next_on_stream && must_start_soon;
+        const std::uint16_t patience_us = is_next_on_stream ? start_patience_us : 0;
         staged.call.is_stream_idle &= is_next_on_stream;
         const error failed =
             pass_part(machine, staged, site, packed_end(memory_kind::device, device, buffer.address(), part), to_array,
-                      {.must_start_soon = must_start}, progress);
-        is_refused = must_start && failed.status == FERRY_ERROR_LIMIT;
+                      {.start_patience_us = patience_us}, progress);
+        is_refused = patience_us != 0 && failed.status == FERRY_ERROR_LIMIT;
         return failed;
     });
     const error freed = buffer.free();
@@ -440,33 +461,34 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
     const copy_plan &plan = step.plan;
     helpers_of_copy helpers(machine);
     if (plan.links > 1 && !plan.by_copies) helpers.take(step, site);
-    const auto run = [&](bool by_copies, bool must_start_soon) noexcept {
-        return enqueue_staged(machine, step, site, {by_copies, must_start_soon, helpers.begin(), helpers.count()},
+    const auto run = [&](bool by_copies, std::uint16_t start_patience_us) noexcept {
+        return enqueue_staged(machine, step, site, {by_copies, start_patience_us, helpers.begin(), helpers.count()},
                               progress);
     };
-    if (call.is_captured) return run(false, false);
+    if (call.is_captured) return run(false, 0);
     bool is_late = false;
     if (!plan.by_copies) {
         const bool is_first_on_stream =
             call.form == copy_form::synchronous ? is_idle(machine.cu, site.stream, true) : call.is_stream_idle;
-        const bool must_start_soon = is_first_on_stream && plan.may_be_by_copies && !call.preferences.no_wait;
+        const bool may_wait = is_first_on_stream && !call.preferences.no_wait;
+        const std::uint16_t patience_us = may_wait ? plan.start_patience_us : 0;
         const error failed = plan.through_buffer
-                                 ? run_through_buffer(machine, step, site, must_start_soon, progress, is_late)
-                                 : run(false, must_start_soon);
-        if (!plan.through_buffer) is_late = must_start_soon && failed.status == FERRY_ERROR_LIMIT;
+                                 ? run_through_buffer(machine, step, site, patience_us, progress, is_late)
+                                 : run(false, patience_us);
+        if (!plan.through_buffer) is_late = patience_us != 0 && failed.status == FERRY_ERROR_LIMIT;
         if (!is_late) return failed;
-        if (plan.through_buffer && !plan.may_be_by_copies) { // too large for staging without a buffer
+        if (plan.through_buffer && plan.start_patience_us == 0) { // too large for staging without a buffer
             const budget &of_device = machine.device_memory[call.context_device];
             return of_device.refuse(FERRY_FIELD_MAX_DEVICE_BYTES, stream_buffer::max_bytes);
         }
     }
     const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
-    const error failed = is_file ? run_file_by_copies(machine, step, site, progress) : run(true, false);
+    const error failed = is_file ? run_file_by_copies(machine, step, site, progress) : run(true, 0);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
     const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !is_file;
     const bool is_kernel_left = can_be_in_graph(plan) && !plan.through_buffer && !(is_late && may_driver_serve);
-    return is_untouched && is_kernel_left ? run(false, false) : failed;
+    return is_untouched && is_kernel_left ? run(false, 0) : failed;
 }
 
 void explain_staged(const machine &machine, const copy_step &step, ferry_explanation &found) noexcept {
@@ -485,8 +507,9 @@ void explain_staged(const machine &machine, const copy_step &step, ferry_explana
 
 error run_staged_broadcast(machine &machine, const copy_step &step, const copy_site &site, const staged_targets &to,
                            bool must_start_soon, staged_progress *progress) noexcept {
+    const std::uint16_t patience_us = must_start_soon ? staged_copy::least_patience_us : 0;
     return enqueue_staged(machine, step, site,
-                          {step.plan.by_copies, must_start_soon, to.helpers, to.helper_count, to.addresses, to.count},
+                          {step.plan.by_copies, patience_us, to.helpers, to.helper_count, to.addresses, to.count},
                           progress);
 }
 

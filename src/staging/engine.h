@@ -81,8 +81,10 @@ struct staged_copy {
     bool is_captured = false;    // the stream is being captured
     bool caller_helps = false;   // the caller calls help() immediately, so no other worker is needed
     bool is_stream_idle = false; // the stream's earlier work is known to be complete
-    // If other kernels occupy all SMs, enqueue() returns FERRY_ERROR_LIMIT and enqueues nothing.
-    bool must_start_soon = false;
+    // If other kernels occupy all SMs for longer than this, enqueue() returns FERRY_ERROR_LIMIT and enqueues nothing.
+    // 0: the kernel may start at any time.
+    std::uint16_t start_patience_us = 0;
+    static constexpr std::uint16_t least_patience_us = 100; // an idle H200 starts a kernel within 10 us
     // Otherwise, enqueue() returns FERRY_ERROR_WOULD_BLOCK if buffers or threads are missing, and FERRY_ERROR_LIMIT if all
     // records are in use.
     bool may_wait = true;

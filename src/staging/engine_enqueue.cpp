@@ -54,7 +54,7 @@ error staging_engine::enqueue(const staged_copy &copy, CUstream stream, staged_p
     if (error failed = track_helpers(copy, of_helpers)) return failed;
     device_buffers *of = nullptr;
     if (error failed = retain_buffers(copy, of)) return failed;
-    if (copy.must_start_soon && !has_room_for_kernels(copy, *context, *of)) {
+    if (copy.start_patience_us != 0 && !has_room_for_kernels(copy, *context, *of)) {
         scheduler_.release_lots();
         return {.status = FERRY_ERROR_LIMIT};
     }
@@ -309,8 +309,9 @@ void staging_engine::announce(staging_launch &launch) noexcept {
 // threads wake up for the copy.
 bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked_context &context,
                                           device_buffers &of) noexcept {
-    // An idle H200 starts a kernel within 10 us. Kernels of the software driver are threads, which may start late.
-    const std::uint64_t patience_ns = devices_[copy.device].info.is_software ? 1'000'000'000 : 100'000;
+    // Kernels of the software driver are threads, which may start late.
+    const std::uint64_t on_gpu_ns = copy.start_patience_us * std::uint64_t{1000};
+    const std::uint64_t patience_ns = devices_[copy.device].info.is_software ? 1'000'000'000 : on_gpu_ns;
     // The delay of a kernel that has not started is unknown. Kernels that fill a device often take this long.
     constexpr std::uint64_t supposed_delay_ns = 1'000'000;
     if (scheduler_.longest_wait(of.buffers, clock_ns()) >= patience_ns) return false;
@@ -333,7 +334,7 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
             scheduler_.cancel(*launch);
         has_started = static_cast<bool>(failed); // the copy's own kernel reports the error
         has_started = has_started || spin_until([&] { return has_started_since(record, ended); }, patience_ns);
-        if (!has_started) of.buffers.start_delay.add(supposed_delay_ns, clock_ns());
+        if (!has_started) of.buffers.start_delay.add(std::max(supposed_delay_ns, on_gpu_ns), clock_ns());
     }
     if (aside) side_streams::release(*aside);
     return has_started;
@@ -344,6 +345,7 @@ bool staging_engine::has_room_on(int device, CUcontext context) noexcept {
     const tracked_context *tracked = nullptr;
     staged_copy probe = {};
     probe.box.to_device = true;
+    probe.start_patience_us = staged_copy::least_patience_us;
     probe.device = device;
     probe.context = context;
     if (!of || tracked_.track(context, tracked) || !scheduler_.retain_lots(of->buffers)) return true;

@@ -25,8 +25,9 @@ bool falls_back(const copy_step &step, const error &failed, const staged_progres
            find_route(step.plan.route)->may_fall_back && step.call.preferences.forced != step.plan.route;
 }
 
-// Whether the call must not wait, although it would if the driver made the copy.
-bool must_not_go_by_driver(const copy_step &step) noexcept {
+// Whether the call must not wait, although it would if the driver made the copy. The changed step
+// takes much stack, so this is a function of its own.
+[[gnu::noinline]] bool must_not_go_by_driver(const copy_step &step) noexcept {
     return step.call.preferences.no_wait && waits(step.shape, step.call, by_driver(step).plan);
 }
 
@@ -83,16 +84,22 @@ void pass_part(const copy_step &part, call_facts &call) noexcept {
     });
 }
 
+// Instead of the planned route. A function of its own, because the changed step takes much stack.
+[[gnu::noinline]] error run_by_driver_instead(ferry_instance &instance, const copy_step &step,
+                                              const copy_site &site) noexcept {
+    return run_step(instance, by_driver(step), site);
+}
+
 [[gnu::hot, gnu::noinline]] error run_by_other_route(ferry_instance &instance, const copy_step &step,
                                                      const copy_site &site, staged_progress *progress) noexcept {
-    if (goes_by_driver(step)) return run_step(instance, by_driver(step), site);
+    if (goes_by_driver(step)) return run_by_driver_instead(instance, step, site);
     // If progress is reported, this was already decided, regardless of later registrations.
     if (step.plan.route == route_kind::staged && !progress && is_in_parts(instance, step.shape))
         return run_in_parts(instance, step, site);
     const std::uint64_t begin_ns = may_wait(step) ? clock_ns() : 0;
     const error failed = find_route(step.plan.route)->run(instance, step, site, progress);
     if (falls_back(step, failed, progress) && !must_not_go_by_driver(step))
-        return run_step(instance, by_driver(step), site);
+        return run_by_driver_instead(instance, step, site);
     if (lacks_room(failed) && step.call.preferences.no_wait)
         return refuse_route(failed.status == FERRY_ERROR_LIMIT ? obstacle::busy : obstacle::not_prepared);
     if (!failed) note_route(instance, step.plan.route, step, site, begin_ns);
