@@ -71,7 +71,7 @@ staging_engine::slot_range staging_engine::slots_of_lot(const staging_buffers &b
 }
 
 // Must be called in the device's context. If less memory can be pinned, there are fewer slots. If fewer than two slots
-// of the first lot fit, its slots are smaller: copy-engine launches use at most half of the slots.
+// of the first lot fit, its slots are smaller: copy-engine launches never use all slots.
 error staging_engine::add_lot(device_buffers &of, std::uint32_t lot) noexcept {
     staging_buffers &buffers = of.buffers;
     const auto [begin, wanted] = slots_of_lot(buffers, lot);

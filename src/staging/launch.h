@@ -66,7 +66,7 @@ struct launch_record {
 };
 
 constexpr std::uint32_t max_staged_helpers = 3;    // per copy: each helper has a share of max_ring_blocks
-constexpr std::uint32_t max_blocks_of_copies = 16; // of a copy-engine launch: this many chunks are in flight
+constexpr std::uint32_t max_blocks_of_copies = 24; // of a copy-engine launch: this many chunks are in flight
 static_assert(max_blocks_of_copies <= gpu::max_ring_blocks);
 
 // Lives as long as the launch: describes what it copies. Written by enqueue(), before any other thread knows the

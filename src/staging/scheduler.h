@@ -119,8 +119,8 @@ public:
     [[nodiscard]] bool retain_lots(const staging_buffers &buffers) noexcept;
     void release_lots() noexcept;
     // Gives each of the first blocks of a taken copy-engine launch the slot that it keeps. The slots of a lot are in the
-    // order of their addresses. Returns the number of blocks that got a slot. Half of the slots stay available for other
-    // launches.
+    // order of their addresses. Returns the number of blocks that got a slot. A quarter of the slots stays available for
+    // other launches.
     std::uint32_t reserve_slots(staging_launch &launch, std::uint32_t blocks) noexcept;
     // Removes the slots of a lot from use. Returns false if a copy is using one of the slots, or the lot is kept.
     bool take_slots(staging_buffers &buffers, std::uint32_t lot) noexcept;
