@@ -184,6 +184,24 @@ TEST_F(broadcasts, are_ordered_with_other_work_on_the_stream) {
     }
 }
 
+// Without work on the stream before them, the lanes do not wait for the stream.
+TEST_F(broadcasts, of_pinned_memory_follow_the_earlier_work_of_the_stream) {
+    enable_all();
+    for (const std::uint64_t size : {megabyte, 3 * contexts.size() * megabyte}) {
+        const pinned_bytes pinned(size, size);
+        const bytes sent = random_bytes(size, size + 1);
+        const station source(context, size), later(context, size);
+        source.write(sent);
+        on_all_devices(size);
+        gate held(stream);
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(pinned.address, source.address(), size, stream));
+        ASSERT_OK(broadcast(at(pinned), size, stream));
+        ASSERT_OK(raw().cuMemcpyDtoHAsync(pinned.address, later.address(), size, stream));
+        held.open();
+        expect_on_all(sent);
+    }
+}
+
 TEST_F(broadcasts, other_copies_of_the_batch_are_made_in_any_order) {
     enable_all();
     const std::uint64_t size = 5 * megabyte;
@@ -479,7 +497,7 @@ TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair, nullptr));
     if (ferry_peer_enable(counted.get(), 0, 1, nullptr) || ferry_peer_enable(counted.get(), 1, 0, nullptr))
         GTEST_SKIP() << "no peer access";
-    const std::uint64_t size = 8 * megabyte;
+    const std::uint64_t size = 16 * megabyte; // two rounds
     const pinned_memory pinned(size);
     const station near(contexts[0], size), far(contexts[1], size);
     driver.reset_counts();
@@ -489,6 +507,23 @@ TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), driver.calls("cuMemcpy3DAsync"))
         << "a chunk comes from the host and goes to the other device";
     EXPECT_GT(driver.calls("cuMemcpy3DPeerAsync"), 2);
+}
+
+// Exchanging a small copy would take longer than each device's own link.
+TEST_F(broadcasts, each_device_gets_a_small_copy_over_its_own_link) {
+    enable_all();
+    const auto devices = static_cast<int>(contexts.size());
+    for (const std::uint64_t size : {megabyte, 2 * contexts.size() * megabyte - 16}) {
+        const pinned_bytes pinned(size, size);
+        on_all_devices(size);
+        driver.reset_counts();
+        ASSERT_OK(broadcast(at(pinned), size, stream));
+        EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), devices);
+        EXPECT_EQ(driver.calls("cuMemcpy3DPeerAsync"), 0);
+        EXPECT_EQ(driver.calls("cuStreamWaitEvent"), devices - 1) << "after the copies of the other devices";
+        ASSERT_OK(raw().cuStreamSynchronize(stream));
+        expect_on_all(pinned.sent);
+    }
 }
 
 // The driver would copy chunks of such a source as pinned memory. It reads the pageable part in the call, before

@@ -988,11 +988,11 @@ FERRY_API int32_t ferry_ticket_release(ferry_ticket *ticket, ferry_error_info *e
  * URGENT, CALL, NO_KERNELS, MULTILINK, DESTINATION_WRITTEN or max_sms. With NO_KERNELS, with the route DRIVER, and if
  * only one piece or box of a direction has pageable memory, ferry_copy_async's rules apply to each pageable copy.
  *
- * Pieces with the same source of 4 MiB or more that go to several devices are a broadcast, which runs on ferry's own
- * streams. Devices with access to each other's memory, proven by ferry_peer_enable or ferry_peer_probe, pass chunks on
- * to each other (docs/devices.md). If the context of one dies meanwhile, the call makes the broadcast again without it,
- * and returns its status and the index of its copy. With ferry_options.submit this call makes no broadcasts of pageable
- * memory: the calling thread helps to stage each copy instead.
+ * Pieces with the same source of 4 MiB or more (of pinned memory, 256 KiB) that go to several devices are a broadcast,
+ * which runs on ferry's own streams. Devices with access to each other's memory, proven by ferry_peer_enable or
+ * ferry_peer_probe, pass chunks on to each other (docs/devices.md). If the context of one dies meanwhile, the call makes
+ * the broadcast again without it, and returns its status and the index of its copy. With ferry_options.submit this call
+ * makes no broadcasts of pageable memory: the calling thread helps to stage each copy instead.
  *
  * NULL:          `copies`, `options`.
  * Values:        `copies`: `count` elements.

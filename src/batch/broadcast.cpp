@@ -46,7 +46,7 @@ private:
     const launch_site &site_;
     const bool was_idle_;            // the caller's stream, before the batch
     const bool is_stream_unchanged_; // since then: the lanes follow the stream as it is now
-    bool is_idle_ = false;           // the caller's stream now, if the source is pageable
+    bool is_idle_ = false;           // the caller's stream, now
     broadcast_targets to_;
     broadcast_lanes lanes_;
     const std::uint64_t first_index_;
@@ -58,9 +58,8 @@ error broadcast::run(std::uint64_t &bad_index) noexcept {
     error failed = to_.look_at_source();
     if (!failed) {
         to_.find(of_target, bad_index);
-        is_idle_ = was_idle_ && is_stream_unchanged_ && to_.source().kind == memory_kind::pageable &&
-                   is_idle(instance_.cu, site_.stream, true);
-        failed = lanes_.take(to_);
+        is_idle_ = was_idle_ && is_stream_unchanged_ && !follows_legacy_stream(instance_.cu, site_.stream);
+        failed = lanes_.take(to_, is_idle_);
         if (!failed) {
             failed = enqueue(index);
             const error joined = lanes_.join();
@@ -77,7 +76,7 @@ error broadcast::run(std::uint64_t &bad_index) noexcept {
 error broadcast::enqueue(std::uint64_t &bad_index) noexcept {
     if (error failed = lanes_.begin()) return failed;
     error failed;
-    for (unsigned number = 0; number < to_.islands() && !failed; ++number) {
+    for (unsigned number = to_.islands(); number-- > 0 && !failed;) { // the caller's device is mostly the first
         island on;
         on.count = 0;
         for (unsigned i = 0; i < to_.count(); ++i)
@@ -109,10 +108,11 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
             const shape_end part = to_.part_of(target, at, size);
             bad_index = index_of(target);
             const bool is_first = is_idle_ && at < round; // later chunks wait for the first chunks
+            const shape_end from = to_.part_of_source(at, size);
+            if (on.count == 1) return lanes_.feed_alone(target, part, from, is_first);
             lane &by = lanes_.feeding(target);
-            if (error failed = lanes_.copy(by, part.device, part, to_.part_of_source(at, size), is_first))
-                return failed;
-            return on.count == 1 ? ok : lanes_.order(by, lanes_.forwarding(target));
+            if (error failed = lanes_.copy(by, part.device, part, from, is_first)) return failed;
+            return lanes_.order(by, lanes_.forwarding(target));
         };
         const auto forward = [&](unsigned i, std::uint64_t at, std::uint64_t size) noexcept -> error {
             const shape_end from = to_.part_of(on.of[i], at, size);
@@ -131,13 +131,16 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
     return {};
 }
 
-// If pageable memory or a file is not staged for all devices together, each device gets its whole share before it
-// forwards the share.
+// A round costs the calls of one chunk for each device and of its copies to all others, and saves time only while the
+// devices would wait longer for the last chunks. If pageable memory or a file is not staged for all devices together, each
+// device gets its whole share before it forwards the share.
 std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
     if (devices == 1) return to_.size();
-    const bool is_staged = to_.is_staged();
-    const std::uint64_t share = round_up(divide_up(to_.size(), is_staged ? devices : devices * 8), 4096);
-    return std::clamp(share, megabyte, is_staged ? 512 * megabyte : 32 * megabyte);
+    const auto share_of = [&](unsigned rounds) noexcept {
+        return round_up(divide_up(to_.size(), devices * rounds), 4096);
+    };
+    if (to_.is_staged()) return std::clamp(share_of(1), megabyte, 512 * megabyte);
+    return std::min(share_of(1), std::clamp(share_of(8), 4 * megabyte, 32 * megabyte));
 }
 
 // From a device: each device of an island forwards the chunks to the next device, so that no link transfers a byte

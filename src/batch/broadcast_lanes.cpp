@@ -44,18 +44,24 @@ error broadcast_lanes::take(optional_lane &lane, CUcontext context, const stream
     return lane.emplace(instance_.lanes).take(context, user);
 }
 
-error broadcast_lanes::take(const broadcast_targets &to) noexcept {
+// The caller's stream itself makes the copy. In a batch with other copies, that would follow them.
+bool broadcast_lanes::needs_no_lane(const broadcast_targets &to, unsigned target) const noexcept {
+    return !before_ && !to.is_staged() && to[target].context == site_.context && !forwards(to, target);
+}
+
+error broadcast_lanes::take(const broadcast_targets &to, bool is_idle) noexcept {
+    follows_stream_ = before_ || !is_idle;
     stream_key user = {};
     if (error failed = name_stream(instance_.cu, site_.context, site_.stream, user)) return failed;
     if (to.is_from_device())
         if (error failed = take(feeding_[0], to.source_context(), user)) return failed;
     for (unsigned i = 0; i < to.count(); ++i) {
-        if (!to.is_from_device())
+        if (!to.is_from_device() && !needs_no_lane(to, i))
             if (error failed = take(feeding_[i], to[i].context, user)) return failed;
         if (forwards(to, i))
             if (error failed = take(forwarding_[i], to[i].context, user)) return failed;
     }
-    return before_ || lane_of_caller() ? ok : take(own_, site_.context, user);
+    return before_ || !follows_stream_ || lane_of_caller() ? ok : take(own_, site_.context, user);
 }
 
 lane *broadcast_lanes::lane_of_caller() noexcept {
@@ -65,14 +71,14 @@ lane *broadcast_lanes::lane_of_caller() noexcept {
 }
 
 error broadcast_lanes::begin() noexcept {
+    if (!follows_stream_) return {};
     lane_set &lanes = instance_.lanes;
-    for (optional_lane &one : feeding_) {
-        if (!one) continue;
-        const CUstream stream = (*one)->stream;
-        if (error failed =
-                before_ ? lanes.follow(*before_, stream) : lanes.join(*lane_of_caller(), site_.stream, stream))
-            return failed;
-    }
+    lane &marked = before_ ? *before_ : *lane_of_caller();
+    if (!before_)
+        if (error failed = lanes.mark(marked, site_.stream)) return failed;
+    for (optional_lane &one : feeding_)
+        if (one)
+            if (error failed = lanes.follow(marked, (*one)->stream)) return failed;
     return {};
 }
 
@@ -93,6 +99,11 @@ error broadcast_lanes::copy(lane &by, int device_of_lane, const shape_end &to, c
     if (error failed = scope.enter(by.context())) return failed;
     if (to.device != device_of_lane) by.reach(to.device);
     return copy_line(to, from, device_of_lane, site_on(by), is_idle);
+}
+
+error broadcast_lanes::feed_alone(unsigned target, const shape_end &to, const shape_end &from, bool is_idle) noexcept {
+    if (feeding_[target]) return copy(feeding(target), to.device, to, from, is_idle);
+    return copy_line(to, from, to.device, {.context = site_.context, .stream = site_.stream, .index = index_}, is_idle);
 }
 
 error broadcast_lanes::order(const lane &earlier, const lane &later) noexcept {

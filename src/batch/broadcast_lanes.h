@@ -17,14 +17,18 @@ public:
                     lane *before, std::uint64_t index) noexcept
         : instance_(instance), preferences_(preferences), site_(site), before_(before), index_(index) {}
 
-    error take(const broadcast_targets &to) noexcept;
+    // `is_idle`: the caller's stream has no earlier work that the lanes must follow.
+    error take(const broadcast_targets &to, bool is_idle) noexcept;
     // Orders the lanes that read the source after the earlier work of the caller's stream.
     error begin() noexcept;
     // Orders the caller's stream after all work of all lanes.
     error join() noexcept;
 
-    // The lane that copies from the source to this target. If the source is on a device, one lane serves all targets.
+    // The lane that copies from the source to this target. If the source is on a device, one lane serves all targets. A
+    // target that forwards nothing needs no lane if it is in the context of the caller's stream: see feed_alone().
     lane &feeding(unsigned target) noexcept { return **feeding_[target]; }
+    // Copies the whole source from the host to a target that forwards nothing.
+    error feed_alone(unsigned target, const shape_end &to, const shape_end &from, bool is_idle) noexcept;
     lane &feeding_from_device() noexcept { return **feeding_[0]; }
     // The lane on which this target forwards the bytes that it has received.
     lane &forwarding(unsigned target) noexcept { return **forwarding_[target]; }
@@ -46,6 +50,7 @@ private:
     using optional_lane = std::optional<taken_lane>;
 
     error take(optional_lane &lane, CUcontext context, const stream_key &user) noexcept;
+    bool needs_no_lane(const broadcast_targets &to, unsigned target) const noexcept;
     lane *lane_of_caller() noexcept;
 
     ferry_instance &instance_;
@@ -53,6 +58,7 @@ private:
     const launch_site &site_;
     lane *const before_;
     const std::uint64_t index_;
+    bool follows_stream_ = true; // the lanes must wait for the earlier work of the caller's stream
     optional_lane own_, feeding_[broadcast_targets::max_targets], forwarding_[broadcast_targets::max_targets];
 };
 

@@ -11,8 +11,9 @@ namespace ferry {
 
 namespace {
 
-// For smaller copies, the links between the devices would be no faster than the host's links.
-constexpr std::uint64_t min_broadcast = std::uint64_t{4} << 20;
+// The sizes from which the lanes of a broadcast save more time than they cost: from pinned memory, each device gets
+// small copies over its own link.
+constexpr std::uint64_t min_from_pinned = std::uint64_t{256} << 10, min_from_others = std::uint64_t{4} << 20;
 
 // Whether the copy reads contiguous bytes of a file, as far as the descriptor shows.
 bool is_read_of_file(const ferry_copy_desc &copy) noexcept {
@@ -27,7 +28,7 @@ bool may_contain_any(const checked_batch &batch) noexcept {
     std::uint64_t bytes = 0;
     for (int group = 0; group < piece_groups; ++group)
         bytes += batch.pieces.facts(group).bytes;
-    return batch.has_files || bytes >= 2 * min_broadcast;
+    return batch.has_files || bytes >= 2 * min_from_pinned;
 }
 
 // Looks up memory. `is_one`: all of the memory is of one kind and in one allocation or registration, which its chunks
@@ -45,7 +46,7 @@ error look_up_one(const ferry_instance &instance, std::uint64_t address, std::ui
 
 bool broadcast_sets::find_large(ferry_instance &instance, const batch_input &input, bool takes_memory,
                                 bool has_files) noexcept {
-    const std::uint64_t min_size = takes_memory ? min_broadcast : UINT64_MAX;
+    const std::uint64_t min_size = takes_memory ? min_from_pinned : UINT64_MAX;
     const auto add = [&](std::uint64_t index, std::uint64_t destination, std::uint64_t source, std::uint64_t size,
                          ferry_file *file = nullptr) noexcept {
         return members_.append({source, size, destination, index, -1, 0, file});
@@ -97,6 +98,7 @@ error broadcast_sets::find(ferry_instance &instance, const batch_input &input, c
         if (!is_one || source.kind == memory_kind::managed || (source.kind == memory_kind::pinned && source.pool))
             continue;
         if (source.kind == memory_kind::pageable && !of_pageable && !of.file) continue;
+        if (!of.file && of.size < (source.kind == memory_kind::pinned ? min_from_pinned : min_from_others)) continue;
         for (std::size_t i = first; i < end; ++i) {
             address_facts to;
             if (error failed = look_up_one(instance, members_[i].destination, of.size, to, is_one)) return failed;

@@ -56,11 +56,18 @@ std::uint64_t broadcast_targets::index_of_dead(std::uint64_t otherwise) const no
     return otherwise;
 }
 
+// The calls that exchange small copies from pinned memory take longer than the host's links.
+bool broadcast_targets::may_exchange() const noexcept {
+    constexpr std::uint64_t least_share = std::uint64_t{2} << 20;
+    return is_from_device() || is_staged() || size_ >= least_share * target_count_;
+}
+
 void broadcast_targets::find_islands() noexcept {
+    const bool exchanges = may_exchange();
     for (unsigned i = 0; i < target_count_; ++i) {
         target &one = targets_[i];
         one.island = island_count_;
-        for (unsigned island = 0; island < island_count_ && one.island == island_count_; ++island) {
+        for (unsigned island = 0; exchanges && island < island_count_ && one.island == island_count_; ++island) {
             bool is_reached = true;
             for (unsigned other = 0; other < i && is_reached; ++other)
                 if (targets_[other].island == island) is_reached = reach(one, targets_[other]);

@@ -30,7 +30,7 @@ public:
 
     unsigned count() const noexcept { return target_count_; }
     const target &operator[](unsigned at) const noexcept { return targets_[at]; }
-    // An island is a set of devices that can access each other's destinations.
+    // An island is a set of devices that exchange the bytes, because they can access each other's destinations.
     unsigned islands() const noexcept { return island_count_; }
     // If a device is dead, calls that forward its chunks fail too. Returns the index of that device's copy.
     std::uint64_t index_of_dead(std::uint64_t otherwise) const noexcept;
@@ -46,6 +46,7 @@ public:
 
 private:
     void find_islands() noexcept;
+    bool may_exchange() const noexcept;
     bool reach(const target &one, const target &other) const noexcept;
     bool reaches(const target &one, const target &other) const noexcept;
     bool reaches_source(const target &one) const noexcept;

@@ -9,7 +9,7 @@ namespace bench {
 namespace of_broadcast {
 namespace {
 
-constexpr std::size_t MiB = 1 << 20, GiB = 1 << 30;
+constexpr std::size_t KiB = 1 << 10, MiB = 1 << 20, GiB = 1 << 30;
 
 // One source and its destinations: all other devices, or all devices if the source is in host memory.
 struct broadcast {
@@ -65,18 +65,21 @@ row measure(session &session, const broadcast &of, std::size_t size) {
         boxes.push_back(line(copy.way, size));
     }
     const bool is_on_host = copies.front().way.source.is_host();
-    const contender both[] = {
-        raw_transfers(is_on_host ? "cuMemcpyHtoDAsync" : "cuMemcpyPeerAsync", environment, copies),
-        ferry_pieces(environment, copies, size)};
-    verify_each(session.workspace, boxes, both);
+    const char *const call = is_on_host ? "cuMemcpyHtoDAsync" : "cuMemcpyPeerAsync";
+    const contender plain = raw_transfers(call, environment, copies);
+    const bool may_block = copies.front().way.kind() == memory::pageable;
+    const contender all[] = {may_block ? plain : raw_transfers_in_order(call, environment, copies),
+                             ferry_pieces(environment, copies, size), plain};
+    verify_each(session.workspace, boxes, all);
     const std::vector<samples> taken =
-        interleave(both, session.is_quick ? effort{3, 40, 0.015e9} : effort{7, 400, 0.3e9});
+        interleave(all, session.is_quick ? effort{3, 40, 0.015e9} : effort{7, 400, 0.3e9});
     const comparison times = compare(taken[0], taken[1]);
-    return {.labels = {of.source_name, std::to_string(copies.size()), both[0].name},
+    return {.labels = {of.source_name, std::to_string(copies.size()), call},
             .bytes = size,
             .times = times,
             .target = target_for(of, size),
             .ceiling = of.ceiling,
+            .reference_ns = summarise(taken[2]),
             .of_link = share_of_ceiling(of.ceiling, size, times.ferry_ns, share_target_for(of, size))};
 }
 
@@ -101,7 +104,8 @@ std::vector<broadcast> all_broadcasts(const session &session, const peer_devices
                  of_peer =
                      measure_ceiling(environment, workspace, {"D2D", workspace.device_source, peers.front()->buffer});
     return {
-        {"pinned", to_all(workspace.pinned), of_links, sizes_that_fit(workspace, {GiB, 256 * MiB, 64 * MiB, 16 * MiB})},
+        {"pinned", to_all(workspace.pinned), of_links,
+         sizes_that_fit(workspace, {GiB, 256 * MiB, 64 * MiB, 16 * MiB, 8 * MiB, 4 * MiB, 3 * MiB, MiB, 256 * KiB})},
         {"pageable", to_all(workspace.pageable), of_links, sizes_that_fit(workspace, {GiB, 64 * MiB})},
         {"device " + std::to_string(environment.device), to_all(workspace.device_source), of_peer,
          sizes_that_fit(workspace, {GiB, 64 * MiB})}};
@@ -114,14 +118,17 @@ case_result run_broadcast(session &session) {
     const peer_devices peers = open_peers(environment, session.workspace.largest);
     const access_between_devices access(environment);
     case_result result = session.begin(
-        {.note = access.text() +
-                 ";\nfrom the host to all devices, or from one device to all others; sizes and GB/s count the source "
-                 "once;\nraw: one call for each destination, on a stream of its device; for pageable memory also one "
-                 "thread for each call;\nferry: one ferry_copy_pieces_async, on a stream of device " +
-                 std::to_string(environment.device) +
-                 "; both until all bytes have arrived;\nceiling: H2D for each device, and from a device the best "
-                 "cuMemcpyDtoDAsync of at least 64 MiB to one other",
-         .label_columns = {"source", "destinations", raw_call_column}});
+        {.note =
+             access.text() +
+             ";\nfrom the host to all devices, or from one device to all others; sizes and GB/s count the source "
+             "once;\nraw: one call for each destination, on a stream of its device, and events, so that the stream of "
+             "ferry's call waits for all;\nfor pageable memory one thread for each call, without events, which is "
+             "also the last column for the other rows;\nferry: one ferry_copy_pieces_async, on a stream of device " +
+             std::to_string(environment.device) +
+             "; both until all bytes have arrived;\nceiling: H2D for each device, and from a device the best "
+             "cuMemcpyDtoDAsync of at least 64 MiB to one other",
+         .label_columns = {"source", "destinations", raw_call_column},
+         .reference_column = "no order"});
     for (const broadcast &each : all_broadcasts(session, peers))
         for (const std::size_t size : each.sizes) {
             session.progress.show("broadcast", each.source_name, size);
@@ -133,7 +140,7 @@ case_result run_broadcast(session &session) {
 } // namespace
 } // namespace of_broadcast
 
-const bench_case broadcast_case = {"broadcast", "the same 16 MiB to 1 GiB to every device at the same time",
+const bench_case broadcast_case = {"broadcast", "the same 256 KiB to 1 GiB to every device at the same time",
                                    of_broadcast::run_broadcast};
 
 } // namespace bench

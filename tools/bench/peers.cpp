@@ -120,4 +120,28 @@ contender raw_transfers(const char *name, const environment &environment, std::v
             }};
 }
 
+contender raw_transfers_in_order(const char *name, const environment &environment, std::vector<transfer> all) {
+    environment.need({"cuEventCreate", "cuEventRecord", "cuEventDestroy", "cuStreamWaitEvent"});
+    const auto ends = std::make_shared<std::vector<owned<CUevent>>>();
+    for (const transfer &one : all) {
+        const current_context current(environment.cu, one.context);
+        CUevent end = nullptr;
+        check(environment.cu.cuEventCreate(&end, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+        ends->emplace_back(end, environment.cu.cuEventDestroy);
+    }
+    return {name, [&environment, all = std::move(all), ends] {
+                const CUstream last = environment.stream.get();
+                for (const transfer &one : all)
+                    start(environment, one);
+                for (std::size_t i = 0; i < all.size(); ++i) {
+                    if (all[i].stream == last) continue;
+                    const current_context current(environment.cu, all[i].context);
+                    const CUevent end = (*ends)[i].get();
+                    check(environment.cu.cuEventRecord(end, all[i].stream), "cuEventRecord");
+                    check(environment.cu.cuStreamWaitEvent(last, end, 0), "cuStreamWaitEvent");
+                }
+                check(environment.cu.cuStreamSynchronize(last), "cuStreamSynchronize");
+            }};
+}
+
 } // namespace bench

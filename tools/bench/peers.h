@@ -69,5 +69,7 @@ struct transfer {
 // Runs all transfers at the same time, until the last bytes have arrived: all are started before any is waited for.
 // Calls that copy pageable memory block, so each of these calls has its own thread.
 contender raw_transfers(const char *name, const environment &environment, std::vector<transfer> all);
+// The same for calls that do not block, as work of the environment's stream: that stream waits for all of them.
+contender raw_transfers_in_order(const char *name, const environment &environment, std::vector<transfer> all);
 
 } // namespace bench
