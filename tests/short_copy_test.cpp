@@ -1,4 +1,4 @@
-// Contiguous copies between pinned memory and a device, and within a device: for every statement of the kinds, from
+// Small contiguous copies between host memory and a device, and within a device: for every statement of the kinds, from
 // threads with and without a current context, on streams of every context. Most of them take a path that queries little.
 #include <cstring>
 #include <memory>
@@ -20,6 +20,7 @@ struct memory_under_test {
     CUdeviceptr address = 0;
     std::int32_t stated = FERRY_KIND_DEVICE; // besides ANY
     const char *name = "";
+    bool is_pageable = false;
 };
 
 class short_copies : public ferry_test {
@@ -45,7 +46,8 @@ protected:
         std::vector<memory_under_test> all = {
             {CUdeviceptr{*plain}, FERRY_KIND_DEVICE, "device memory"},
             {reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_PINNED, "pinned memory"},
-            {reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_HOST, "pinned memory, stated as host memory"}};
+            {reinterpret_cast<std::uintptr_t>(host->data()), FERRY_KIND_HOST, "pinned memory, stated as host memory"},
+            {reinterpret_cast<std::uintptr_t>(paged.data()), FERRY_KIND_HOST, "pageable memory", true}};
         if (pooled) all.push_back({pooled, FERRY_KIND_DEVICE, "pool memory"});
         return all;
     }
@@ -64,9 +66,18 @@ protected:
         copy.width = size;
         return copy;
     }
-    static void write(CUdeviceptr to, std::byte value) {
-        EXPECT_OK(raw().cuMemsetD8(to, static_cast<unsigned char>(value), size));
+    static void write(const memory_under_test &to, std::uint64_t offset, std::byte value) {
+        if (to.is_pageable) {
+            std::memset(reinterpret_cast<void *>(to.address + offset), static_cast<int>(value), size);
+            return;
+        }
+        EXPECT_OK(raw().cuMemsetD8(to.address + offset, static_cast<unsigned char>(value), size));
         EXPECT_OK(raw().cuCtxSynchronize());
+    }
+    static bytes read(const memory_under_test &from, std::uint64_t offset) {
+        if (!from.is_pageable) return read_back(from.address + offset, size);
+        const auto *const first = reinterpret_cast<const std::byte *>(from.address + offset);
+        return bytes(first, first + size);
     }
     // Copies between all kinds of memory on a stream. `enter` changes the current context for the call.
     template <class Enter> void check_all(CUstream stream, const Enter &enter) {
@@ -79,8 +90,8 @@ protected:
                     copy.source = place(from, is_stated, 0);
                     copy.destination = place(to, is_stated, size);
                     copy.width = size - 1;
-                    write(from.address, static_cast<std::byte>(value % 250 + 1));
-                    write(to.address + size, std::byte{0});
+                    write(from, 0, static_cast<std::byte>(value % 250 + 1));
+                    write(to, size, std::byte{0});
                     ferry_error_info error = new_error();
                     std::int32_t status = 0;
                     {
@@ -91,12 +102,13 @@ protected:
                     ASSERT_OK(status) << describe(error);
                     bytes expected(size, static_cast<std::byte>(value++ % 250 + 1));
                     expected.back() = std::byte{0};
-                    EXPECT_EQ(read_back(to.address + size, size), expected);
+                    EXPECT_EQ(read(to, size), expected);
                 }
     }
 
     std::unique_ptr<device_memory> plain;
     std::unique_ptr<pinned_memory> host;
+    bytes paged = bytes(2 * size);
     CUdeviceptr pooled = 0;
 };
 
@@ -162,6 +174,31 @@ TEST_F(short_copies, reach_pageable_memory_whose_kind_is_not_stated) {
     bytes expected(size, std::byte{5});
     expected.back() = std::byte{0};
     EXPECT_EQ(received, expected);
+}
+
+// Uploads are read in the call or behind the earlier work, as the source order says. Downloads are staged.
+TEST_F(short_copies, of_pageable_memory_do_not_wait_for_earlier_work) {
+    const test_stream stream;
+    ASSERT_OK(ferry_staging_prepare(basic.get(), 0, nullptr));
+    const ferry_place on_device = place({CUdeviceptr{*plain}}, true, 0),
+                      in_memory = place({reinterpret_cast<std::uintptr_t>(paged.data())}, false, 0);
+    for (const std::int32_t order : {FERRY_SOURCE_ORDER_ANY, FERRY_SOURCE_ORDER_STREAM, FERRY_SOURCE_ORDER_CALL}) {
+        std::memset(paged.data(), 1 + order, size);
+        ferry_copy_options options = {};
+        options.struct_size = sizeof options;
+        options.source_order = order;
+        ferry_copy_desc upload = {}, download = {};
+        upload.source = download.destination = in_memory;
+        upload.destination = download.source = on_device;
+        upload.width = download.width = size;
+        download.destination.address += size;
+        gate held(stream);
+        ASSERT_OK(ferry_copy_async(basic.get(), &upload, &options, stream, nullptr, nullptr));
+        if (order == FERRY_SOURCE_ORDER_CALL) std::memset(paged.data(), 99, size); // the call has read it
+        ASSERT_OK(ferry_copy_async(basic.get(), &download, &options, stream, nullptr, nullptr));
+        held.open();
+        EXPECT_EQ(bytes(paged.begin() + size, paged.end()), bytes(size, static_cast<std::byte>(1 + order))) << order;
+    }
 }
 
 TEST_F(short_copies, that_the_driver_refuses_name_the_wrong_field) {

@@ -24,7 +24,7 @@ error check_freed(ferry_instance &instance, const ferry_copy_desc &copy, const r
 error with_prepared_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                          copy_form form, CUstream stream, purpose why,
                          function_ref<error(prepared_copy &)> submit) noexcept {
-    return prepare_copy(instance, copy, wanted, form, stream, why, {}, submit);
+    return prepare_copy(instance, copy, wanted, form, stream, why, nothing_found, submit);
 }
 
 error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, copy_form form, CUstream stream,
@@ -37,18 +37,19 @@ error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, 
 
 namespace {
 
-// Whether the short path may serve the copy: an asynchronous contiguous copy without preferences, whose ends share no
-// byte.
+// Whether the short path may serve the copy: an asynchronous contiguous copy without preferences for its route, whose ends
+// share no byte.
 [[gnu::always_inline]] inline bool may_be_short(const ferry_instance &instance, const ferry_copy_desc &copy,
                                                 const copy_preferences &wanted, copy_form form) noexcept {
     const std::uint64_t from = copy.source.address, to = copy.destination.address, most = copy.width - 1;
     const auto fits = [&](std::uint64_t address) noexcept { return address <= UINT64_MAX - most; };
-    return form == copy_form::asynchronous && !wanted.any() && !wanted.no_wait && !instance.full_checks &&
+    return form == copy_form::asynchronous && !wanted.any_but_order() && !wanted.no_wait && !instance.full_checks &&
            !instance.trace && is_contiguous_copy(copy, instance.limits) && fits(from) && fits(to) &&
            (from > to ? from - to : to - from) > most;
 }
 
-// Finds the kind of one end. Whether the short path serves it: pinned memory, and memory of the current context's device.
+// Finds the kind of one end. Whether the short path serves it: host memory, except for host pools, and memory of the
+// current context's device.
 [[gnu::always_inline]] inline bool look_up_short(const driver_table &cu, const ferry_place &place, int device,
                                                  line_end &end, bool &is_unknown) noexcept {
     end = {place.kind == FERRY_KIND_PINNED ? memory_kind::pinned : memory_kind::device, place.address};
@@ -58,7 +59,7 @@ namespace {
     if (look_up_address(cu, place.address, address_query::kind_and_reach, facts)) return false;
     end.kind = kind_to_context(facts);
     is_unknown = facts.kind == memory_kind::pageable;
-    if (end.kind == memory_kind::pinned) return place.kind != FERRY_KIND_DEVICE;
+    if (end.kind == memory_kind::pinned || is_unknown) return place.kind != FERRY_KIND_DEVICE;
     return end.kind == memory_kind::device && place.kind != FERRY_KIND_HOST && facts.device == device;
 }
 
@@ -72,27 +73,86 @@ namespace {
            of_stream != current;
 }
 
-// The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The driver
-// accepts such copies on streams of any context (docs/driver.md), so the stream is not queried. Returns false if the
-// pipeline must run the copy.
+// Whether staging a small copy after an idle stream would be slower than the driver's call, whatever the pipeline finds out.
+bool is_slower_staged(const ferry_instance &instance, const shape &shape, int device) noexcept {
+    const device_profile *const profile = instance.profiles.of(device);
+    if (!profile || instance.devices[device].info.pageable_uses_host_page_tables) return false;
+    const direction_profile &direction =
+        (*profile)[is_host(shape.source.kind) ? copy_direction::host_to_device : copy_direction::device_to_host];
+    const std::uint64_t by_driver_ns = direction.driver_fixed_ns + shape.width * 1000 / direction.driver_pageable_rate;
+    return by_driver_ns <= std::min(direction.staged_fixed_ns, profile->copies_fixed_ns);
+}
+
+// The short path: a contiguous copy within the device of the current context, or between it and host memory. The driver
+// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. Returns false
+// if the pipeline must run the copy.
 [[gnu::hot, gnu::noinline, gnu::flatten]] bool run_short(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                         CUstream stream, unknown_ends &unknown,
+                                                         CUstream stream, short_findings &found,
                                                          error &failed) noexcept {
     const driver_table &cu = instance.cu;
     CUcontext current = nullptr;
     int device = 0;
-    if (cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device)) return false;
+    if (cu.cuCtxGetCurrent(&current) || !current) return false;
+    if (instance.limits.device_count != 1 && instance.contexts.device_of_current(current, device)) return false;
     line_end source, destination;
-    if (!look_up_short(cu, copy.source, device, source, unknown.source) ||
-        !look_up_short(cu, copy.destination, device, destination, unknown.destination))
+    if (!look_up_short(cu, copy.source, device, source, found.is_source_unknown) ||
+        !look_up_short(cu, copy.destination, device, destination, found.is_destination_unknown))
         return false;
     if (is_host(source.kind) && is_host(destination.kind)) return false;
+    if (found.is_source_unknown || found.is_destination_unknown) {
+        found.is_small_pageable = copy.width <= max_small_copy;
+        found.device = device;
+        found.current = current;
+        return false;
+    }
     const call_result result = copy_line(cu, source, destination, copy.width, stream);
     if (result == CUDA_SUCCESS)
         instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
     else if (may_pipeline_serve(cu, result, current, stream))
         return false;
     failed = to_error(result);
+    return true;
+}
+
+shape_end end_of(const ferry_place &place, bool is_pageable, int device, std::uint64_t width) noexcept {
+    const address_span span = {place.address, place.address + (width - 1)};
+    return {is_pageable ? memory_kind::pageable : memory_kind::device,
+            is_pageable ? -1 : device,
+            nullptr,
+            0,
+            0,
+            0,
+            span,
+            width,
+            1};
+}
+
+// The short path of a small copy between pageable memory and the device of the current context, if the driver's call is
+// the best route and need not wait.
+[[gnu::hot, gnu::noinline]] bool run_short_pageable(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                    const copy_preferences &wanted, CUstream stream,
+                                                    short_findings &found, error &failed) noexcept {
+    CUcontext of_stream = found.current;
+    if (!belongs_to_current_context(stream) &&
+        (instance.cu.cuStreamGetCtx(stream, &of_stream) || of_stream != found.current))
+        return false;
+    copy_step step;
+    auto &[shape, call, plan, views] = step;
+    shape.source = end_of(copy.source, found.is_source_unknown, found.device, copy.width);
+    shape.destination = end_of(copy.destination, found.is_destination_unknown, found.device, copy.width);
+    shape.width = copy.width;
+    shape.height = shape.depth = 1;
+    call.context_device = found.device;
+    call.form = copy_form::asynchronous;
+    call.preferences = wanted;
+    call.may_read_early = wanted.order == source_order::any && found.is_source_unknown;
+    if (look_at_stream(instance, shape, stream, call)) return false;
+    found.call = call;
+    const bool is_by_driver =
+        call.has_command_room || (call.is_stream_idle && is_slower_staged(instance, shape, found.device));
+    if (call.is_captured || !is_by_driver) return false;
+    plan = plan_for_driver(shape, call);
+    failed = run_step(instance, step, {found.current, stream});
     return true;
 }
 
@@ -108,23 +168,24 @@ namespace {
 
 [[gnu::hot, gnu::noinline, gnu::flatten]] error run_in_pipeline(ferry_instance &instance, const ferry_copy_desc &copy,
                                                                 const copy_preferences &wanted, copy_form form,
-                                                                CUstream stream, const unknown_ends &unknown) noexcept {
+                                                                CUstream stream, const short_findings &found) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {
         return run_step(instance, prepared.step, prepared.site(stream));
     };
-    return prepare_copy(instance, copy, wanted, form, stream, purpose::run, unknown, run);
+    return prepare_copy(instance, copy, wanted, form, stream, purpose::run, found, run);
 }
 
 } // namespace
 
-// Both paths are flattened, because apart from the driver's call, the cost of a submission is mostly function calls and
-// cold code. They are functions of their own, so that the pipeline does not need the stack of the short path too.
+// The paths are flattened, because apart from the driver's call, the cost of a submission is mostly function calls and
+// cold code. They are functions of their own, so that none needs the stack of another too.
 error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
                CUstream stream) noexcept {
-    unknown_ends unknown;
+    short_findings found;
     error result;
-    if (!may_be_short(instance, copy, wanted, form) || !run_short(instance, copy, stream, unknown, result))
-        result = run_in_pipeline(instance, copy, wanted, form, stream, unknown);
+    bool is_done = may_be_short(instance, copy, wanted, form) && run_short(instance, copy, stream, found, result);
+    if (found.is_small_pageable) is_done = run_short_pageable(instance, copy, wanted, stream, found, result);
+    if (!is_done) result = run_in_pipeline(instance, copy, wanted, form, stream, found);
     if (result) result = note_failed_copy(instance, copy, form, stream, result);
     return result;
 }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 
 #include "base/function_ref.h"
 #include "routes/ends.h"
@@ -29,10 +30,16 @@ struct prepared_copy {
 [[gnu::cold, gnu::noinline]] error check_freed(ferry_instance &instance, const ferry_copy_desc &copy,
                                                const resolved_ends &ends) noexcept;
 
-// The ends whose addresses the driver is known not to know, in any context.
-struct unknown_ends {
-    bool source = false, destination = false;
+// What the short path has found out about a copy that the pipeline runs.
+struct short_findings {
+    bool is_source_unknown = false, is_destination_unknown = false; // to the driver, in any context
+    bool is_small_pageable = false;                                 // between such memory and the current device
+    int device = -1;                                                // of the current context, for a small copy
+    CUcontext current = nullptr;                                    // the same
+    std::optional<call_facts> call;                                 // after look_at_stream
 };
+
+inline constexpr short_findings nothing_found = {};
 
 enum class purpose {
     run,
@@ -48,7 +55,7 @@ enum class purpose {
 [[gnu::always_inline]] inline error look_up_ends(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const shape &shape, copy_form form, const copy_preferences &wanted,
                                                  CUstream stream, bool query_everything, purpose why,
-                                                 const unknown_ends &unknown, resolved_ends &ends) noexcept {
+                                                 const short_findings &found, resolved_ends &ends) noexcept {
     const auto checks_fully = [&]() noexcept { return why == purpose::check || instance.full_checks; };
     const bool is_source_on_device = copy.source.kind == FERRY_KIND_DEVICE || copy.source.kind == FERRY_KIND_ARRAY;
     const bool need_destination = form == copy_form::synchronous || may_stage(instance, wanted) ||
@@ -66,10 +73,10 @@ enum class purpose {
         return resolve_checked(instance.cu, place, rows_of(end, {shape.width, shape.height, shape.depth}), use,
                                end.span, instance.mappings, options, resolved);
     };
-    if (error failed = look_up(copy.source, shape.source, host_use::read, true, unknown.source, ends.source))
+    if (error failed = look_up(copy.source, shape.source, host_use::read, true, found.is_source_unknown, ends.source))
         return on_side(failed, FERRY_SIDE_SOURCE);
     if (error failed = look_up(copy.destination, shape.destination, host_use::write, need_destination,
-                               unknown.destination, ends.destination))
+                               found.is_destination_unknown, ends.destination))
         return on_side(failed, FERRY_SIDE_DESTINATION);
     if (checks_fully() && instance.deferred.may_hold_any())
         if (error failed = check_freed(instance, copy, ends)) return failed;
@@ -85,7 +92,7 @@ inline bool is_pageable_everywhere(const resolved_place &place) noexcept {
 template <class Submit>
 [[gnu::always_inline]] inline error prepare_copy(ferry_instance &instance, const ferry_copy_desc &copy,
                                                  const copy_preferences &wanted, copy_form form, CUstream stream,
-                                                 purpose why, const unknown_ends &unknown, Submit submit) noexcept {
+                                                 purpose why, const short_findings &found, Submit submit) noexcept {
     prepared_copy prepared;
     auto &[shape, call, plan, views] = prepared.step;
     resolved_ends &ends = prepared.ends;
@@ -109,7 +116,7 @@ template <class Submit>
     call.preferences = wanted;
     const bool may_take_kernels = !shape.is_line() || call.preferences.any();
     if (error failed = look_up_ends(instance, copy, shape, form, call.preferences, stream,
-                                    may_take_kernels || why == purpose::explain, why, unknown, ends))
+                                    may_take_kernels || why == purpose::explain, why, found, ends))
         return failed;
     if (error failed = validate_bounds(ends, instance.limits, shape)) return failed;
     if (why == purpose::check) return {};
@@ -130,7 +137,10 @@ template <class Submit>
             const error refused = refuse_files(shape);
             return refused ? refused : submit(prepared);
         }
-        if (error failed = look_at_stream(instance, shape, stream, call)) return failed;
+        if (found.call)
+            call = *found.call;
+        else if (error failed = look_at_stream(instance, shape, stream, call))
+            return failed;
         if (error failed = choose(instance, ends, choice.wanted, prepared.step)) return failed;
     }
     return submit(prepared);
