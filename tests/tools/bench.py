@@ -83,7 +83,7 @@ for row in relay:
 # The software driver has two devices: too few for the larger targets.
 broadcast = cases["broadcast"]["rows"]
 sources = [(row["labels"]["source"], row["labels"]["destinations"]) for row in broadcast]
-assert sources == [("pinned", "2"), ("pageable", "2"), ("device 0", "1")], sources
+assert sources == 5 * [("pinned", "2")] + [("pageable", "2"), ("device 0", "1")], sources
 assert all(row["target"] == 0.99 for row in broadcast), broadcast
 
 # Each copy over several links is compared with what the links carry, and with one link.
@@ -105,11 +105,11 @@ for row in pairs:
     is_short = row["labels"]["run"] == "16 B"
     assert is_short == ("LKBHwTw" in row["labels"]["nest"]), row
     if row["labels"]["copy"] == "D2D": assert row["target"] == (0.6 if is_short else 0.8), row
-    else: assert abs(row["max_ns"] - row["bytes"] / 48) < 1 and row["of_link"]["share"]["median"] > 0, row
+    else: assert row["max_ns"] is None and row["of_link"]["share"]["median"] > 0, row  # the run is quick
 blocks = [row for row in nests if "cuMem" in row["labels"]["beside"]]
 assert len(blocks) == 2 * 2 * 5 * 2, blocks
 for row in blocks:
-    assert abs(row["max_ns"] - row["bytes"] / (44 if row["labels"]["run"] == "512 B" else 48)) < 1, row
+    assert row["max_ns"] is None, row
     assert row["reference_ns"]["median"] > 0 and row["of_link"]["target"] is None, row
 issues = [(row["labels"]["nest"].split(", ")[1], row["max_ns"]) for row in nests if row["labels"]["beside"] == "issue of pieces"]
 assert issues == 2 * [("host indices", 20e3), ("device indices", None), ("prepared", 5e3)], issues

@@ -227,7 +227,7 @@ void add_over_link(session &session, const nest_memory &memory, const permutatio
                  .times = compare(taken[0], taken[1]),
                  .ceiling = ceiling_of(way.name, session.ceilings)};
     if (innermost_bytes(copy.array, to_device ? copy.from : copy.to) >= least_run_on_host)
-        found.max_ns = longest_ns(bytes, link_throughput);
+        found.max_ns = longest_ns(session, bytes, link_throughput);
     found.of_link = link_share{compare(taken[2], taken[1]).ratio, {}};
     rows.push_back(std::move(found));
 }
@@ -271,7 +271,9 @@ constexpr const char *nests_note =
     "Layouts are named by their axes, the outermost first: L layer, B block, K key or value, T token, H head, W "
     "width,\n"
     "w a part of the width (8 numbers of 2 bytes). run: the contiguous bytes after ferry has joined the axes.\n"
-    "Targets in time: 48 GB/s, or 44 GB/s for blocks of 512 B; 20 µs for a call, or 5 µs if the nest is prepared.\n"
+    "Targets in time: without --quick 48 GB/s, or 44 GB/s for blocks of 512 B; 20 µs for a call, or 5 µs if the nest "
+    "is "
+    "prepared.\n"
     "of link: a contiguous copy of as many bytes over the link";
 
 case_result run_nests(session &session) {

@@ -173,7 +173,7 @@ void add_list(session &session, const nest_memory &memory, const direction &dire
                                 text("%s of %zu", all[0].name, part)},
                      .bytes = blocks.bytes(),
                      .times = compare(taken[0], ferry),
-                     .max_ns = longest_ns(blocks.bytes(), of.throughput),
+                     .max_ns = longest_ns(session, blocks.bytes(), of.throughput),
                      .ceiling = ceiling_of(direction.name, session.ceilings),
                      .reference_ns = summarise(taken[1])};
         found.of_link = link_share{compare(taken[2], ferry).ratio, {}};
