@@ -1,7 +1,14 @@
 // Tests what ferry-info finds slow on a machine, and what it advises.
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <random>
+
 #include "../tools/info/advice.h"
+#include "../tools/info/limits.h"
+#include "../tools/info/words.h"
 
 #include "ferry/ferry_devices.h"
 
@@ -108,9 +115,9 @@ TEST(ferry_info_advice, few_staging_threads_count_where_the_link_carries_more) {
 TEST(ferry_info_advice, staging_buffers_that_could_not_be_pinned_name_the_limit) {
     machine machine = fast_machine();
     machine.staging.staging_bytes = 8 * MiB;
-    machine.locked_memory_limit = 4 * MiB;
+    machine.limits.locked_memory = 4 * MiB;
     expect_words(only_advice(machine), {"Only 8 MiB of 32 MiB", "may lock 4 MiB", "ulimit -l", "--ulimit memlock=-1"});
-    machine.locked_memory_limit.reset();
+    machine.limits.locked_memory.reset();
     EXPECT_EQ(only_advice(machine).find("may lock"), std::string::npos);
     machine.was_probed = false;
     EXPECT_TRUE(advise(machine).empty()) << "nothing has been pinned yet";
@@ -155,6 +162,129 @@ TEST(ferry_info_advice, a_profile_reports_its_origin_and_its_age) {
         device.profile = profile_file{"gpu.profile", days};
         EXPECT_EQ(profile_source(device), expected);
     }
+}
+
+// ---- Limits
+
+// The limit with this name, or one that says so.
+limit limit_named(const machine &machine, const std::string &name) {
+    for (const limit &each : find_limits(machine))
+        if (each.name == name) return each;
+    return {name, "missing", "", ""};
+}
+
+// A machine with two nodes, whose device n is at node n, and a process that may use all of it.
+machine machine_with_nodes() {
+    machine made = fast_machine();
+    made.limits.are_known = true;
+    made.limits.nodes = {{0, {0, 1, 2, 3}}, {1, {4, 5, 6, 7}}};
+    made.limits.processors = {0, 1, 2, 3, 4, 5, 6, 7};
+    made.limits.memory_nodes = {0, 1};
+    made.limits.huge_pages = "madvise";
+    for (device &device : made.devices) {
+        device.info.numa_node = device.info.device;
+        device.info.host_register = 1;
+    }
+    return made;
+}
+
+TEST(ferry_info_limits, do_no_harm_on_a_fast_machine) {
+    const machine machine = machine_with_nodes();
+    for (const limit &each : find_limits(machine))
+        EXPECT_EQ(each.effect + each.remedy, "") << each.name;
+    EXPECT_EQ(limit_named(machine, "locked memory").value, "no limit");
+    EXPECT_EQ(limit_named(machine, "memory of the group").value, "no limit");
+    EXPECT_EQ(limit_named(machine, "NUMA nodes").value, "2, memory of 0-1, processors 0-7");
+    EXPECT_EQ(limit_named(machine, "huge pages").value, "madvise");
+    EXPECT_EQ(limit_named(machine, "address space").value, "missing");
+}
+
+TEST(ferry_info_limits, that_are_not_known_are_left_out) {
+    machine machine = machine_with_nodes();
+    machine.limits = {};
+    EXPECT_TRUE(find_limits(machine).empty());
+}
+
+TEST(ferry_info_limits, of_memory_count_if_they_leave_little) {
+    machine machine = machine_with_nodes();
+    machine.limits.locked_memory = 1024 * MiB + 32 * MiB; // 1 GiB beside the staging buffers of both devices
+    machine.limits.group_left = 2048 * MiB + 32 * MiB;
+    EXPECT_EQ(limit_named(machine, "locked memory").effect, "");
+    EXPECT_EQ(limit_named(machine, "memory of the group").effect, "");
+    *machine.limits.locked_memory -= 1;
+    *machine.limits.group_left -= 1;
+    expect_words(limit_named(machine, "locked memory").remedy, {"ulimit -l", "--ulimit memlock=-1"});
+    expect_words(limit_named(machine, "memory of the group").effect, {"control group"});
+    machine.limits.address_space = 4096 * MiB;
+    expect_words(limit_named(machine, "address space").remedy, {"ulimit -v"});
+}
+
+TEST(ferry_info_limits, of_placement_name_the_device_that_is_elsewhere) {
+    machine machine = machine_with_nodes();
+    machine.limits.memory_nodes = {0};
+    machine.limits.processors = {2, 3};
+    expect_words(limit_named(machine, "memory near device").effect, {"Device 1 is at node 1"});
+    expect_words(limit_named(machine, "processors near device").remedy, {"--cpuset-cpus"});
+    machine.devices.pop_back(); // device 0 is near
+    EXPECT_EQ(limit_named(machine, "memory near device").value, "missing");
+    EXPECT_EQ(limit_named(machine, "processors near device").value, "missing");
+}
+
+TEST(ferry_info_limits, of_shared_and_divided_devices_are_named) {
+    machine machine = machine_with_nodes();
+    machine.limits.huge_pages = "never";
+    machine.limits.has_mps_daemon = true;
+    machine.limits.mps_threads = "25";
+    machine.limits.mps_memory = "0=2G";
+    std::strcpy(machine.devices[0].info.name, "NVIDIA H200 MIG 1g.18gb");
+    machine.devices[1].info.host_register = 0;
+    expect_words(limit_named(machine, "huge pages").remedy, {"madvise"});
+    EXPECT_EQ(limit_named(machine, "multi-process service").value, "in use");
+    EXPECT_EQ(limit_named(machine, "share of the SMs").value, "25 %");
+    EXPECT_EQ(limit_named(machine, "device memory").value, "0=2G");
+    expect_words(limit_named(machine, "part of a GPU").effect, {"Device 0", "no access to other devices"});
+    expect_words(limit_named(machine, "registration").remedy, {"ferry_host_alloc"});
+    machine.devices[1].info.is_software = 1;
+    EXPECT_EQ(limit_named(machine, "registration").value, "missing");
+}
+
+struct made_up_system {
+    made_up_system()
+        : root(std::filesystem::temp_directory_path() / ("ferry-info-" + std::to_string(std::random_device()()))) {}
+    ~made_up_system() { std::filesystem::remove_all(root); }
+    made_up_system(const made_up_system &) = delete;
+    void write(const std::string &path, const std::string &text) const {
+        std::filesystem::create_directories((root / path).parent_path());
+        std::ofstream(root / path) << text;
+    }
+    const std::filesystem::path root;
+};
+
+TEST(ferry_info_limits, are_read_from_the_files_of_the_system) {
+    const made_up_system system;
+    process_limits found;
+    read_placement(system.root, found); // no file
+    EXPECT_TRUE(found.nodes.empty() && found.processors.empty() && found.memory_nodes.empty());
+    EXPECT_EQ(found.huge_pages, "");
+    system.write("sys/devices/system/node/online", "0,2\n");
+    system.write("sys/devices/system/node/node0/cpulist", "0-1,4\n");
+    system.write("sys/devices/system/node/node2/cpulist", "\n"); // memory alone
+    system.write("proc/self/status", "Name:\tx\nCpus_allowed_list:\t1-2\nMems_allowed_list:\t0\n");
+    system.write("sys/kernel/mm/transparent_hugepage/enabled", "always madvise [never]\n");
+    read_placement(system.root, found);
+    EXPECT_EQ(found.nodes, (std::map<int, std::set<int>>{{0, {0, 1, 4}}, {2, {}}}));
+    EXPECT_EQ(found.processors, (std::set<int>{1, 2}));
+    EXPECT_EQ(found.memory_nodes, (std::set<int>{0}));
+    EXPECT_EQ(found.huge_pages, "never");
+}
+
+TEST(ferry_info_limits, lists_are_parsed_and_written) {
+    for (const char *text : {"0", "0-3", "0-3,8", "1,3,5-7"})
+        EXPECT_EQ(list_text(parse_list(text)), text);
+    EXPECT_EQ(list_text(parse_list("")), "unknown");
+    EXPECT_TRUE(parse_list("x,-").empty());
+    EXPECT_EQ(bytes_text(1023), "1023 B");
+    EXPECT_EQ(bytes_text(16 * MiB), "16.0 MiB");
 }
 
 } // namespace

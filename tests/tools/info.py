@@ -53,6 +53,13 @@ assert untested["kernels"] == {"when": "lazy", "loaded": False, "contexts": 0}, 
 assert untested["staging"]["threads_running"] == untested["staging"]["bytes_pinned"] == 0, untested["staging"]
 assert all(peer["probe"] == "not run" for peer in untested["peers"])
 
+limits = {each["name"]: each for each in told["limits"]}
+is_linux = not program[-1].endswith(".exe")
+assert ({"locked memory", "memory of the group"} <= set(limits)) == is_linux, limits
+for each in told["limits"]:
+    assert each["value"] and (each["effect"] is None) == (each["remedy"] is None), each
+assert "registration" not in limits, "the software driver is no GPU"
+
 assert [each["finding"] for each in told["advice"]] == ["No GPU is in use: the software driver copies with the CPU."], told
 built_in = "built in, measured on the software driver"
 assert all(device["profile"] == built_in for device in told["devices"]), told["devices"]
@@ -64,6 +71,7 @@ for words in ["driver               software", "device 1", "kernels             
               "default pool     keeps 0 B of freed memory", "8 SMs", "profile          " + built_in,
               "one address space with the host", "without          kernels that reach pageable memory",
               "is reused by other streams after an event, once the free is complete",
+              "\nlimits\n",
               "slow on this machine\n    finding          No GPU is in use", "what to do       Leave out --driver software"]:
     assert words in table, (words, table)
 for device in told["devices"]:

@@ -114,8 +114,8 @@ void advise_on_staging(const machine &machine, std::vector<advice> &found) {
     if (!machine.was_probed || machine.staging.staging_bytes >= whole) return;
     found.push_back({"Only " + mebibytes(machine.staging.staging_bytes) + " of " + mebibytes(whole) +
                          " of staging buffers could be pinned" +
-                         (machine.locked_memory_limit
-                              ? ". The process may lock " + mebibytes(*machine.locked_memory_limit) + " of memory"
+                         (machine.limits.locked_memory
+                              ? ". The process may lock " + mebibytes(*machine.limits.locked_memory) + " of memory"
                               : std::string()) +
                          ". Copies of pageable memory are slower or block.",
                      "Raise the limit of locked memory (`ulimit -l`, memlock in /etc/security/limits.conf, a "

@@ -1,6 +1,7 @@
 #include "machine.h"
 
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -8,6 +9,8 @@
 #if defined(__linux__)
 #include <sched.h>
 #include <sys/resource.h>
+
+#include "system/control_groups.h"
 #endif
 
 namespace ferry_info {
@@ -22,12 +25,38 @@ unsigned usable_processors() {
     return std::thread::hardware_concurrency();
 }
 
-std::optional<std::uint64_t> locked_memory_limit() {
 #if defined(__linux__)
+// Empty: no limit.
+template <class Resource> std::optional<std::uint64_t> limit_of(Resource resource) {
     rlimit granted = {};
-    if (getrlimit(RLIMIT_MEMLOCK, &granted) == 0 && granted.rlim_cur != RLIM_INFINITY) return granted.rlim_cur;
+    if (getrlimit(resource, &granted) != 0 || granted.rlim_cur == RLIM_INFINITY) return std::nullopt;
+    return granted.rlim_cur;
+}
 #endif
-    return std::nullopt;
+
+std::string variable(const char *name) {
+    const char *const value = std::getenv(name);
+    return value ? value : "";
+}
+
+process_limits read_process_limits() {
+    process_limits found;
+#if defined(__linux__)
+    found.are_known = true;
+    found.locked_memory = limit_of(RLIMIT_MEMLOCK);
+    found.address_space = limit_of(RLIMIT_AS);
+    constexpr std::uint64_t more_than_any_machine = std::uint64_t{1} << 60; // groups without a limit
+    if (const std::uint64_t left = ferry::memory_left_in_groups(); left < more_than_any_machine)
+        found.group_left = left;
+    read_placement("/", found);
+    const std::string folder = variable("CUDA_MPS_PIPE_DIRECTORY");
+    std::error_code ignored;
+    found.has_mps_daemon = std::filesystem::exists(
+        std::filesystem::path(folder.empty() ? "/tmp/nvidia-mps" : folder) / "control", ignored);
+#endif
+    found.mps_threads = variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+    found.mps_memory = variable("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT");
+    return found;
 }
 
 std::string read_file(const std::string &path) {
@@ -113,7 +142,7 @@ machine inspect(ferry_instance *instance, bool probe, const std::optional<profil
     found.report = sized<ferry_report>();
     found.was_probed = probe;
     found.processors = usable_processors();
-    found.locked_memory_limit = locked_memory_limit();
+    found.limits = read_process_limits();
     check(ferry_instance_get_report(instance, &found.report, nullptr), "ferry_instance_get_report");
     found.staging = whole_staging(instance, found.report);
     for (std::uint32_t i = 0; i < found.report.missing_count; ++i)

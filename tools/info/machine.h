@@ -12,6 +12,7 @@
 #include "ferry/ferry.h"
 #include "ferry/ferry_devices.h"
 #include "ferry/ferry_memory.h"
+#include "process_limits.h"
 
 namespace ferry_info {
 
@@ -54,9 +55,9 @@ struct machine {
     std::vector<device> devices;
     std::vector<ferry_peer_info> peers;
     ferry_staging_info staging;
-    bool was_probed;                                  // access between devices was tested, and staging was set up
-    unsigned processors;                              // number that the process may use
-    std::optional<std::uint64_t> locked_memory_limit; // bytes, if the system has a limit
+    bool was_probed;     // access between devices was tested, and staging was set up
+    unsigned processors; // number that the process may use
+    process_limits limits;
 };
 
 instance_owner open_instance(std::int32_t driver, std::int32_t staging);

@@ -14,7 +14,9 @@
 #include "../output.h"
 #include "../version.h"
 #include "advice.h"
+#include "limits.h"
 #include "machine.h"
+#include "words.h"
 
 namespace {
 
@@ -181,25 +183,21 @@ json to_json(const machine &machine) {
                      {"bytes_pinned", machine.staging.staging_bytes}}},
                    {"devices", json::array()},
                    {"peers", json::array()},
+                   {"limits", json::array()},
                    {"advice", json::array()}};
     for (const device &device : machine.devices)
         result["devices"].push_back(to_json(device));
     for (const ferry_peer_info &info : machine.peers)
         result["peers"].push_back(to_json(info));
+    const auto or_null = [](const std::string &text) { return text.empty() ? json() : json(text); };
+    for (const limit &each : find_limits(machine))
+        result["limits"].push_back({{"name", each.name},
+                                    {"value", each.value},
+                                    {"effect", or_null(each.effect)},
+                                    {"remedy", or_null(each.remedy)}});
     for (const advice &each : advise(machine))
         result["advice"].push_back({{"finding", each.finding}, {"remedy", each.remedy}});
     return result;
-}
-
-std::string bytes_text(std::uint64_t bytes) {
-    constexpr const char *units[] = {"B", "KiB", "MiB", "GiB"};
-    auto value = static_cast<double>(bytes);
-    int unit = 0;
-    for (; value >= 1024 && unit < 3; value /= 1024)
-        ++unit;
-    char text[32];
-    std::snprintf(text, sizeof text, unit ? "%.1f %s" : "%.0f %s", value, units[unit]);
-    return text;
 }
 
 std::string joined(const std::vector<std::string> &words, const char *if_empty) {
@@ -371,6 +369,17 @@ void print_staging(const machine &machine) {
                 static_cast<double>(machine.staging.staging_bytes) / (1 << 20));
 }
 
+void print_limits(const machine &machine) {
+    std::printf("\nlimits\n");
+    for (const limit &each : find_limits(machine)) {
+        const std::string name = "    " + each.name;
+        std::printf("%-27s%s\n", name.c_str(), each.value.c_str());
+        if (each.effect.empty()) continue;
+        print_line("        effect", each.effect);
+        print_line("        what to do", each.remedy);
+    }
+}
+
 void print_advice(const machine &machine) {
     const std::vector<advice> found = advise(machine);
     std::printf("\nslow on this machine%s\n", found.empty() ? "  nothing was found" : "");
@@ -393,6 +402,7 @@ void print(const machine &machine, bool are_peers_measured) {
     for (const device &device : machine.devices)
         print_device(device);
     print_peers(machine, are_peers_measured);
+    print_limits(machine);
     print_advice(machine);
 }
 
