@@ -520,6 +520,31 @@ TEST_F(plain_arrays, are_copied_without_a_buffer_if_there_is_no_memory_for_it) {
     EXPECT_EQ(device_bytes_after_trim(), 0u);
 }
 
+// Such copies have more chunks than a copy without a kernel may have.
+TEST_F(plain_arrays, that_are_too_large_without_a_buffer_name_what_is_missing) {
+    const plain_array array(2048, 1024, 0);
+    const copied_box box = {0, 0, 0, 8192, 1024, 1};
+    ferry_options options = driver.options();
+    options.staging_bytes = 64 << 10;
+    for (const std::uint64_t max_device_bytes : {std::uint64_t{0}, box.bytes() - 1}) {
+        options.max_device_bytes = max_device_bytes;
+        const instance_owner small = open_or_fail(options);
+        ASSERT_OK(ferry_staging_prepare(small.get(), 0, nullptr));
+        driver.fail("cuMemAllocFromPoolAsync", CUDA_ERROR_OUT_OF_MEMORY, 1, true);
+        ferry_copy_desc copy = {};
+        const bytes source = random_bytes(box.bytes(), 1);
+        ferry_place_array(&copy.destination, 0, array.handle);
+        ferry_place_any(&copy.source, reinterpret_cast<std::uintptr_t>(source.data()));
+        copy.width = box.width;
+        copy.height = box.height;
+        ferry_error_info error = new_error();
+        const std::int32_t status = ferry_copy_async(small.get(), &copy, by_staging, stream, nullptr, &error);
+        EXPECT_EQ(status, max_device_bytes ? FERRY_ERROR_LIMIT : FERRY_ERROR_OUT_OF_MEMORY) << describe(error);
+        EXPECT_EQ(error.field, max_device_bytes ? FERRY_FIELD_MAX_DEVICE_BYTES : FERRY_FIELD_NONE);
+        driver.heal();
+    }
+}
+
 // The thread that waits for a batch does the work that the program's threads would do.
 TEST_F(plain_arrays, of_a_batch_need_no_other_thread_than_the_one_that_waits) {
     program_threads own(1);

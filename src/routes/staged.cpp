@@ -479,7 +479,8 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         if (!is_late) return failed;
         if (plan.through_buffer && plan.start_patience_us == 0) { // too large for staging without a buffer
             const budget &of_device = machine.device_memory[call.context_device];
-            return of_device.refuse(FERRY_FIELD_MAX_DEVICE_BYTES, stream_buffer::max_bytes);
+            const std::uint64_t needed = std::min(step.shape.bytes(), stream_buffer::max_bytes);
+            return of_device.left() < needed ? of_device.refuse(FERRY_FIELD_MAX_DEVICE_BYTES, needed) : no_memory;
         }
     }
     const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
