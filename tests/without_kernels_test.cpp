@@ -345,6 +345,48 @@ TEST_F(without_kernels, the_driver_makes_copies_of_too_many_chunks) {
     EXPECT_EQ(ferry_copy_async(instance.get(), &copy, by_copies, stream, nullptr, nullptr), FERRY_ERROR_ROUTE);
 }
 
+TEST_F(without_kernels, calls_that_wait_stage_too_many_chunks_in_parts) {
+    ferry_options options = driver.options();
+    options.staging_bytes = 256 << 10; // 512 chunks of 32 KiB: 16 MiB
+    counted = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(counted.get(), 0, nullptr));
+    constexpr std::size_t pitch = 50'000, width = 40'000, rows = 900;
+    const bytes sent = random_bytes(rows * pitch, 9);
+    const device_memory device(sent.size());
+    for (const bool is_box : {false, true}) {
+        ferry_copy_desc up = line(device, at(sent), sent.size());
+        if (is_box) {
+            up.width = width;
+            up.height = rows;
+            up.source.row_pitch = up.destination.row_pitch = pitch;
+        }
+        for (const how &call : {how(), read_in_the_call}) {
+            SCOPED_TRACE(testing::Message() << is_box << ", " << call);
+            bytes received(sent.size());
+            ferry_copy_desc down = up;
+            std::swap(down.source, down.destination);
+            down.destination.address = at(received);
+            ASSERT_OK(raw().cuMemsetD8(device, 0, sent.size()));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            driver.reset_counts();
+            if (call == how()) {
+                ASSERT_OK(ferry_copy(counted.get(), &up, by_copies, nullptr));
+                ASSERT_OK(ferry_copy(counted.get(), &down, by_copies, nullptr));
+            } else {
+                ASSERT_OK(ferry_copy_async(counted.get(), &up, by_copies | call, stream, nullptr, nullptr));
+                ASSERT_OK(
+                    ferry_copy_async(counted.get(), &down, by_copies | written_in_the_call, stream, nullptr, nullptr));
+                ASSERT_OK(raw().cuStreamSynchronize(stream));
+            }
+            EXPECT_EQ(driver.calls("cuLaunchKernel"), 0);
+            for (std::size_t i = 0; i < sent.size(); ++i) {
+                const bool is_copied = !is_box || i % pitch < width;
+                ASSERT_EQ(received[i], is_copied ? sent[i] : std::byte{0}) << i;
+            }
+        }
+    }
+}
+
 #if defined(__linux__)
 TEST_F(without_kernels, few_driver_copies_move_a_file_and_boxes_of_a_file) {
     constexpr std::size_t pitch = 5000, width = 4000, rows = 4000, size = rows * pitch, chunks = 31;

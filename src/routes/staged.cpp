@@ -30,7 +30,7 @@ const shape_end &device_end(const shape &shape) noexcept {
 // Whether the copy can be staged without a kernel.
 bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
     if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured) return false;
-    if (shape.has_file()) return true; // in parts
+    if (shape.has_file() || caller_helps(shape, facts.call)) return true; // in parts
     if (shape.bytes() > max_staging_copies * facts.staging.slot_size) return false;
     staged_box box = {};
     box.width = shape.width;
@@ -404,17 +404,17 @@ error pass_part(machine &machine, copy_step staged, const copy_site &site, const
     return step.plan.wait_in_the_call ? to_error(machine.cu.cuStreamSynchronize(site.stream)) : ok;
 }
 
-// A copy between a file and the device without a kernel. A call that waits copies parts, for which the slots suffice if
-// no other copy has them.
-[[gnu::cold, gnu::noinline]] error run_file_by_copies(machine &machine, const copy_step &step, const copy_site &site,
-                                                      staged_progress *progress) noexcept {
+// A copy without a kernel, of a file or in a call that waits. A call that waits copies parts, for which the slots suffice
+// if no other copy has them.
+[[gnu::cold, gnu::noinline]] error run_parts_by_copies(machine &machine, const copy_step &step, const copy_site &site,
+                                                       staged_progress *progress) noexcept {
     const bool waits = step.plan.synchronise_after || step.plan.wait_in_the_call;
     const std::uint64_t most = waits ? machine.staging.slot_size() * (max_staging_copies / 2) : step.shape.bytes();
     return for_each_chunk(step.shape, most, [&](const shape &part) noexcept {
         copy_step of_part = step;
         of_part.shape = part;
         const error failed = enqueue_staged(machine, of_part, site, {.by_copies = true}, progress);
-        const bool has_block = failed.status == FERRY_ERROR_LIMIT && !step.call.preferences.no_wait;
+        const bool has_block = part.has_file() && failed.status == FERRY_ERROR_LIMIT && !step.call.preferences.no_wait;
         return has_block ? run_through_block(machine, of_part, site, progress) : failed;
     });
 }
@@ -484,7 +484,8 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         }
     }
     const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
-    const error failed = is_file ? run_file_by_copies(machine, step, site, progress) : run(true, 0);
+    const bool has_parts = is_file || (caller_helps(step.shape, call) && !is_file_on_host(step.shape));
+    const error failed = has_parts ? run_parts_by_copies(machine, step, site, progress) : run(true, 0);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
     const bool may_driver_serve = !progress && call.preferences.forced != route_kind::staged && !is_file;
