@@ -497,7 +497,7 @@ TEST_F(broadcasts, devices_with_access_forward_the_bytes) {
     ASSERT_OK(ferry_peer_get_info(counted.get(), 0, 1, &pair, nullptr));
     if (ferry_peer_enable(counted.get(), 0, 1, nullptr) || ferry_peer_enable(counted.get(), 1, 0, nullptr))
         GTEST_SKIP() << "no peer access";
-    const std::uint64_t size = 16 * megabyte; // two rounds
+    const std::uint64_t size = 16 * megabyte; // several rounds
     const pinned_memory pinned(size);
     const station near(contexts[0], size), far(contexts[1], size);
     driver.reset_counts();

@@ -131,16 +131,18 @@ error broadcast::enqueue_exchange(const island &on, std::uint64_t &bad_index) no
     return {};
 }
 
-// A round costs the calls of one chunk for each device and of its copies to all others, and saves time only while the
-// devices would wait longer for the last chunks. If pageable memory or a file is not staged for all devices together, each
-// device gets its whole share before it forwards the share.
+// A round costs calls for each pair of devices, and saves time only while the devices would wait longer for the last
+// chunks: two H200 get 4 MiB in 82 us in chunks of 1 MiB, and in 93 us in chunks of 2 MiB. If pageable memory or a file is
+// not staged for all devices together, each device gets its whole share before it forwards the share.
 std::uint64_t broadcast::size_of_exchanged(unsigned devices) const noexcept {
     if (devices == 1) return to_.size();
     const auto share_of = [&](unsigned rounds) noexcept {
         return round_up(divide_up(to_.size(), devices * rounds), 4096);
     };
     if (to_.is_staged()) return std::clamp(share_of(1), megabyte, 512 * megabyte);
-    return std::min(share_of(1), std::clamp(share_of(8), 4 * megabyte, 32 * megabyte));
+    constexpr std::uint64_t most = 32 * megabyte;
+    const std::uint64_t least = std::min(std::uint64_t{devices} * devices * megabyte / 4, most);
+    return std::min(share_of(1), std::clamp(share_of(8), least, most));
 }
 
 // From a device: each device of an island forwards the chunks to the next device, so that no link transfers a byte
