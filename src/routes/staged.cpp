@@ -27,19 +27,23 @@ const shape_end &device_end(const shape &shape) noexcept {
     return is_from_host(shape) ? shape.destination : shape.source;
 }
 
-// Whether the copy can be staged without a kernel.
-bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
-    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured) return false;
-    if (shape.has_file() || caller_helps(shape, facts.call)) return true; // in parts
-    if (shape.bytes() > max_staging_copies * facts.staging.slot_size) return false;
+// Whether one launch without a kernel has enough chunks for the copy.
+bool fits_one_launch(const shape &shape, std::uint64_t slot_size) noexcept {
+    if (shape.bytes() > max_staging_copies * slot_size) return false;
     staged_box box = {};
     box.width = shape.width;
     box.height = shape.height;
     box.depth = shape.depth;
     box.to_device = is_host(shape.source.kind);
     box.by_copies = true;
-    return ferry::staging(box, facts.staging.slot_size).chunk_count() <=
-           max_staging_copies; // rows may not fill their slots
+    return ferry::staging(box, slot_size).chunk_count() <= max_staging_copies; // rows may not fill their slots
+}
+
+// Whether the copy can be staged without a kernel.
+bool can_stage_by_copies(const shape &shape, const plan_facts &facts) noexcept {
+    if (!facts.staging.has_stream_waits || !needs_threads(shape) || facts.call.is_captured) return false;
+    const bool may_have_parts = shape.has_file() || caller_helps(shape, facts.call);
+    return may_have_parts || fits_one_launch(shape, facts.staging.slot_size);
 }
 
 // Whether kernels are forbidden or cannot serve any copy.
@@ -484,7 +488,8 @@ error run_staged(machine &machine, const copy_step &step, const copy_site &site,
         }
     }
     const bool is_file = step.shape.has_file() && !is_file_on_host(step.shape);
-    const bool has_parts = is_file || (caller_helps(step.shape, call) && !is_file_on_host(step.shape));
+    const bool has_parts = is_file || (caller_helps(step.shape, call) && !is_file_on_host(step.shape) &&
+                                       !fits_one_launch(step.shape, machine.staging.slot_size()));
     const error failed = has_parts ? run_parts_by_copies(machine, step, site, progress) : run(true, 0);
     // If the driver rejects a later copy on the stream, `progress` has already counted the earlier copies.
     const bool is_untouched = failed.status == FERRY_ERROR_LIMIT || (lacks_memory(failed) && !progress);
