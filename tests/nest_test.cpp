@@ -56,11 +56,16 @@ public:
     index_memory &operator=(const index_memory &) = delete;
 
     void clear() { used_ = 0; }
+    // The driver's call may return before the bytes have arrived, and streams of the tests do not wait for it.
+    static void put(std::uint64_t at, const void *indices, std::uint64_t size) {
+        EXPECT_OK(raw().cuMemcpyHtoD(at, indices, size));
+        EXPECT_OK(raw().cuCtxSynchronize());
+    }
     std::uint64_t add(const void *indices, std::uint64_t size) {
         const std::uint64_t at = address_ + used_;
         used_ += (size + 15) / 16 * 16;
         EXPECT_LE(used_, size_);
-        EXPECT_OK(raw().cuMemcpyHtoD(at, indices, size));
+        put(at, indices, size);
         return at;
     }
 
@@ -694,7 +699,7 @@ TEST_F(nests, of_a_graph_read_new_indices_at_each_launch) {
             else
                 std::memcpy(&expected[i * size], &from.picture()[ids[i] * size], size);
         }
-        ASSERT_OK(raw().cuMemcpyHtoD(list, ids.data(), blocks * 4));
+        index_memory::put(list, ids.data(), blocks * 4);
         graph.run();
         ASSERT_TRUE(to.read() == expected);
         EXPECT_EQ(skipped(), expected_skips);
@@ -711,6 +716,7 @@ TEST_F(nests, with_host_indices_read_them_from_device_memory_if_they_are_large) 
     std::generate(content.begin(), content.end(),
                   [random = std::mt19937_64(5)]() mutable { return std::byte(random()); });
     ASSERT_OK(raw().cuMemcpyHtoD(from, content.data(), content.size()));
+    ASSERT_OK(raw().cuCtxSynchronize());
     std::vector<std::uint32_t> ids(slots);
     std::iota(ids.begin(), ids.end(), 0u);
     std::shuffle(ids.begin(), ids.end(), std::mt19937_64(7));
