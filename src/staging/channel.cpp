@@ -127,6 +127,13 @@ bool is_discarded(const staging_launch &launch) noexcept {
     return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
 
+// Whether the stream of a copy to the device does not wait for the next chunk of the channel, because the launch was cut
+// short. The program may have freed the source. Must be called while away.
+bool is_left_out(const staging_launch &launch, const staging_channel &channel) noexcept {
+    return is_discarded(launch) &&
+           next_copy(launch, channel) >= launch.shared.copies_enqueued.load(std::memory_order_relaxed);
+}
+
 void note_failure(const staging_launch &launch, const staged_chunk &chunk, const file_failure &failed) noexcept {
     if (!failed) return;
     const staged_list *const list = launch.work.cut->list();
@@ -195,14 +202,14 @@ std::uint64_t fill_next(staging_launch &launch, std::uint32_t block) noexcept {
                       ? next_copy(launch, channel)
                       : std::min(launch.shared.next_chunk.load(std::memory_order_relaxed), launch.work.end_chunk - 1);
         const at_memory away(channel);
-        touch_source(*launch.work.cut, launch.work.cut->chunk(*touched));
+        if (!is_left_out(launch, channel)) touch_source(*launch.work.cut, launch.work.cut->chunk(*touched));
     }
     staged_slot *const slot = next_to_publish(launch, channel, touched);
     if (!slot) return 0;
     channel.in_use = 1;
     {
         const at_memory away(channel);
-        fill(launch, *slot);
+        if (!is_left_out(launch, channel)) fill(launch, *slot);
     }
     channel.in_use = 0;
     publish(launch, block, *slot);

@@ -78,12 +78,14 @@ void staging_scheduler::cut_short(staging_launch &launch, std::uint64_t arriving
         const lock held = acquire();
         if (launch.shared.is_lost) return;
         const std::uint64_t missing = launch.work.end_chunk - arriving;
+        launch.shared.copies_enqueued = arriving;
         launch.shared.is_cut_short = true;
         launch.shared.next_chunk += missing;
         launch.shared.chunks_left -= missing;
     }
-    // After this, the launch is dead and not reused.
-    for (std::uint32_t block = 0; !launch.work.is_to_device() && block < launch.work.blocks; ++block)
+    // After this, the launch is dead and not reused. The program may free its memory once the stream has passed the copy,
+    // and the stream waits only for the chunks before `arriving`.
+    for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
         launch.record.channels[block].wait_until_back();
 }
 
