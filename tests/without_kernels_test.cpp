@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "base/rounding.h"
 #include "ferry/ferry_file.h"
 #include "kernels/parameters.h"
 #include "support/counted_test.h"
@@ -16,6 +17,7 @@
 #include "support/how.h"
 #include "support/opened_file.h"
 #include "support/raw_objects.h"
+#include "support/replaced_call.h"
 #include "support/stuck_pages.h"
 #include "support/temporary_file.h"
 #include "support/waiting_free.h"
@@ -486,6 +488,49 @@ TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_wai
     driver.fail("cuStreamBatchMemOp", CUDA_ERROR_NOT_SUPPORTED, 1, true);
     ASSERT_OK(copy_async(device, at(from), from.size(), no_kernels, stream)) << "the driver copies";
     driver.heal();
+}
+
+// A driver that refuses the waits of a copy's second group once two threads are in pages of the source that do not arrive.
+// The pages arrive 50 ms later.
+struct refusal_while_stuck {
+    static inline stuck_pages *source = nullptr;
+    static inline int calls = 0;
+    static inline std::thread releasing;
+
+    static CUresult CUDAAPI refuse(CUstream stream, unsigned count, CUstreamBatchMemOpParams *all, unsigned flags) {
+        const resolver real = raw_entry_points();
+        const auto operate =
+            reinterpret_cast<PFN_cuStreamBatchMemOp_v11070>(real.get_proc(real.user, "cuStreamBatchMemOp", 11070));
+        if (!source || ++calls != 3) return operate(stream, count, all, flags);
+        while (stuck_pages::waiting() < 2)
+            std::this_thread::yield();
+        releasing = std::thread([] {
+            std::this_thread::sleep_for(std::chrono::milliseconds(50));
+            source->release();
+        });
+        return CUDA_ERROR_UNKNOWN;
+    }
+};
+
+// The program may free the source when the stream is idle, and the stream does not wait for the second group.
+TEST_F(without_kernels, a_refused_call_returns_after_threads_have_left_the_source) {
+    replaced_call waits{"cuStreamBatchMemOp", reinterpret_cast<void *>(refusal_while_stuck::refuse)};
+    ferry_options options = waits.options();
+    options.staging_bytes = 256 << 10; // slots of 32 KiB
+    options.staging_threads = 2;
+    const instance_owner instance = open_or_fail(options);
+    ASSERT_OK(ferry_staging_prepare(instance.get(), 0, nullptr));
+    constexpr std::size_t size = 300'000;
+    const device_memory device(size);
+    stuck_pages source(1, round_up(size, page_size()), 3);
+    refusal_while_stuck::source = &source;
+    refusal_while_stuck::calls = 0;
+    const ferry_copy_desc copy = line(device, reinterpret_cast<std::uintptr_t>(source.data), size);
+    EXPECT_NE(ferry_copy_async(instance.get(), &copy, by_copies, stream, nullptr, nullptr), 0);
+    EXPECT_EQ(stuck_pages::waiting(), 0);
+    refusal_while_stuck::source = nullptr;
+    if (refusal_while_stuck::releasing.joinable()) refusal_while_stuck::releasing.join();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
 // ---- Kernels that do not start

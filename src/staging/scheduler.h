@@ -71,8 +71,8 @@ public:
     // Releases the captured launches of a copy once no graph can run them any more.
     void release_captured(staging_launch &first) noexcept;
     // Ends a copy-engine launch once its first `arriving` chunks have arrived, because the driver rejects the rest.
-    // Workers may still serve the next group of chunks. From now on no worker writes to the program's memory, because
-    // the stream does not wait for them. The launch's slots and record are never used again, because the stream may
+    // Workers may still serve the next group of chunks. On return, none accesses the program's memory for chunks for which
+    // the stream does not wait. The launch's slots and record are never used again, because the stream may
     // still execute one of its copies.
     void cut_short(staging_launch &launch, std::uint64_t arriving) noexcept;
     // Cancels a launch before it starts, although its kernel was launched: its blocks find no work.
