@@ -83,8 +83,8 @@ void staging_scheduler::cut_short(staging_launch &launch, std::uint64_t arriving
         launch.shared.next_chunk += missing;
         launch.shared.chunks_left -= missing;
     }
-    // After this, the launch is dead and not reused. The program may free its memory once the stream has passed the copy,
-    // and the stream waits only for the chunks before `arriving`.
+    // After this, the launch is dead and not reused. The program may free its memory once the stream has completed the
+    // copy, and the stream waits only for the chunks before `arriving`.
     for (std::uint32_t block = 0; block < launch.work.blocks; ++block)
         launch.record.channels[block].wait_until_back();
 }
