@@ -5,14 +5,6 @@
 
 namespace ferry {
 
-namespace {
-
-shape_end line_end_of(memory_kind kind, int device, std::uint64_t address, std::uint64_t size) noexcept {
-    return {kind, device, nullptr, 0, 0, 0, {address, address + size - 1}, size, 1};
-}
-
-} // namespace
-
 error context_of(ferry_instance &instance, const launch_site &site, int device, CUcontext &context) noexcept {
     int of_stream = -1;
     if (error failed = instance.contexts.device_of_current(site.context, of_stream)) return failed;
@@ -22,14 +14,14 @@ error context_of(ferry_instance &instance, const launch_site &site, int device, 
 
 error broadcast_targets::look_at_source() noexcept {
     if (members_->file) {
-        source_ = line_end_of(memory_kind::file, -1, members_->source, size_);
+        source_ = line_end_at(memory_kind::file, -1, members_->source, size_);
         source_.file = members_->file;
         return {};
     }
     address_facts facts;
     if (error failed = look_up_address(instance_.cu, members_->source, address_query::kind_and_reach, facts))
         return failed;
-    source_ = line_end_of(kind_to_context(facts), facts.device, members_->source, size_);
+    source_ = line_end_at(kind_to_context(facts), facts.device, members_->source, size_);
     return is_from_device() ? context_of(instance_, site_, source_.device, source_context_) : ok;
 }
 
@@ -99,14 +91,14 @@ bool broadcast_targets::is_reached_from(CUcontext context, int device, std::uint
 }
 
 shape_end broadcast_targets::part_of_source(std::uint64_t at, std::uint64_t size) const noexcept {
-    shape_end part = line_end_of(source_.kind, source_.device, source_.span.first + at, size);
+    shape_end part = line_end_at(source_.kind, source_.device, source_.span.first + at, size);
     part.file = source_.file;
     return part;
 }
 
 shape_end broadcast_targets::part_of(unsigned target, std::uint64_t at, std::uint64_t size) const noexcept {
     const broadcast_member &one = *targets_[target].member;
-    return line_end_of(memory_kind::device, one.device, one.destination + at, size);
+    return line_end_at(memory_kind::device, one.device, one.destination + at, size);
 }
 
 } // namespace ferry

@@ -33,6 +33,11 @@ struct extent {
     std::uint64_t width, height, depth;
 };
 
+// Returns an end of `size` contiguous bytes at `first` in linear memory. The size is not 0.
+inline shape_end line_end_at(memory_kind kind, int device, std::uint64_t first, std::uint64_t size) noexcept {
+    return {kind, device, nullptr, 0, 0, 0, {first, first + (size - 1)}, size, 1};
+}
+
 // Returns an end at `first` in linear memory that has the bytes of a box without gaps. The box is not empty.
 inline shape_end packed_end(memory_kind kind, int device, std::uint64_t first, const shape &box) noexcept {
     return {kind, device, nullptr, 0, 0, 0, {first, first + box.bytes() - 1}, box.width, box.height};

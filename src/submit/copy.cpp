@@ -114,19 +114,6 @@ bool is_slower_staged(const ferry_instance &instance, const shape &shape, int de
     return true;
 }
 
-shape_end end_of(const ferry_place &place, bool is_pageable, int device, std::uint64_t width) noexcept {
-    const address_span span = {place.address, place.address + (width - 1)};
-    return {is_pageable ? memory_kind::pageable : memory_kind::device,
-            is_pageable ? -1 : device,
-            nullptr,
-            0,
-            0,
-            0,
-            span,
-            width,
-            1};
-}
-
 // The short path of a small copy between pageable memory and the device of the current context, if the driver's call is
 // the best route and need not wait.
 [[gnu::hot, gnu::noinline]] bool run_short_pageable(ferry_instance &instance, const ferry_copy_desc &copy,
@@ -138,8 +125,12 @@ shape_end end_of(const ferry_place &place, bool is_pageable, int device, std::ui
         return false;
     copy_step step;
     auto &[shape, call, plan, views] = step;
-    shape.source = end_of(copy.source, found.is_source_unknown, found.device, copy.width);
-    shape.destination = end_of(copy.destination, found.is_destination_unknown, found.device, copy.width);
+    const auto end_of = [&](const ferry_place &place, bool is_pageable) noexcept {
+        return is_pageable ? line_end_at(memory_kind::pageable, -1, place.address, copy.width)
+                           : line_end_at(memory_kind::device, found.device, place.address, copy.width);
+    };
+    shape.source = end_of(copy.source, found.is_source_unknown);
+    shape.destination = end_of(copy.destination, found.is_destination_unknown);
     shape.width = copy.width;
     shape.height = shape.depth = 1;
     call.context_device = found.device;
