@@ -542,6 +542,29 @@ TEST(staged_plan, on_a_gpu_large_copies_on_an_idle_stream_are_staged_however_few
                 }
 }
 
+TEST(staged_plan, copies_that_are_too_small_to_stage_take_the_driver_route_whatever_the_threads_and_delays) {
+    const device_profile &software_profile = built_in_profile(software_device());
+    for (const device_profile *const profile : {&h200_profile(), &unknown_profile(), &software_profile})
+        for (const ends way : {ends::h2d, ends::d2h}) {
+            EXPECT_TRUE(is_too_small_to_stage(pageable_line(way, 1), *profile));
+            EXPECT_FALSE(is_too_small_to_stage(pageable_line(way, 1024 * MiB), *profile));
+            for (std::uint64_t bytes = 1; bytes <= max_small_copy; bytes *= 2)
+                for (const std::uint16_t threads : {1, 8, 64})
+                    for (const std::uint32_t delay_ns : {0u, 50'000u}) {
+                        const shape copy = pageable_line(way, bytes);
+                        if (!is_too_small_to_stage(copy, *profile)) continue;
+                        plan_facts facts = facts_to_stage(on_a_stream);
+                        facts.profile = profile;
+                        facts.call.is_stream_idle = true;
+                        facts.staging.threads = threads;
+                        facts.staging.start_delay_ns = facts.staging.thread_delay_ns = delay_ns;
+                        facts.staging.has_stream_waits = true;
+                        EXPECT_EQ(plan_copy(copy, facts).route, route_kind::driver)
+                            << bytes << " bytes, " << threads << " threads";
+                    }
+        }
+}
+
 TEST(staged_plan, after_other_copies_of_its_batch_the_driver_copies_only_a_source_that_it_reads_in_the_call) {
     plan_facts facts = facts_to_stage(on_a_stream);
     facts.call.is_source_final = true;

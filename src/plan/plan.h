@@ -1,6 +1,7 @@
 // Chooses the route of a copy, and the parameters of the route. Pure: equal shapes and facts give equal plans.
 #pragma once
 
+#include <algorithm>
 #include <bit>
 
 #include "base/obstacle.h"
@@ -164,6 +165,15 @@ constexpr std::uint64_t max_early_copy = std::uint64_t{256} << 10;
 inline bool is_worth_staging(std::uint64_t bytes, const direction_profile &profile) noexcept {
     constexpr std::uint64_t much_slower = 8;
     return bytes > max_small_copy && profile.staged_rate * much_slower > profile.driver_pageable_rate;
+}
+
+// Whether the driver has copied these contiguous bytes between pageable memory and an idle device before a staged copy
+// would move its first byte. The number of staging threads and their delays do not matter.
+inline bool is_too_small_to_stage(const shape &shape, const device_profile &profile) noexcept {
+    const direction_profile &direction =
+        profile[is_host(shape.source.kind) ? copy_direction::host_to_device : copy_direction::device_to_host];
+    const std::uint64_t by_driver_ns = direction.driver_fixed_ns + shape.width * 1000 / direction.driver_pageable_rate;
+    return by_driver_ns <= std::min(direction.staged_fixed_ns, profile.copies_fixed_ns);
 }
 
 // Whether the copy is between a file and host memory.

@@ -73,16 +73,6 @@ namespace {
            of_stream != current;
 }
 
-// Whether staging a small copy after an idle stream would be slower than the driver's call, whatever the pipeline finds out.
-bool is_slower_staged(const ferry_instance &instance, const shape &shape, int device) noexcept {
-    const device_profile *const profile = instance.profiles.of(device);
-    if (!profile || instance.devices[device].info.pageable_uses_host_page_tables) return false;
-    const direction_profile &direction =
-        (*profile)[is_host(shape.source.kind) ? copy_direction::host_to_device : copy_direction::device_to_host];
-    const std::uint64_t by_driver_ns = direction.driver_fixed_ns + shape.width * 1000 / direction.driver_pageable_rate;
-    return by_driver_ns <= std::min(direction.staged_fixed_ns, profile->copies_fixed_ns);
-}
-
 // The short path: a contiguous copy within the device of the current context, or between it and host memory. The driver
 // accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. Returns false
 // if the pipeline must run the copy.
@@ -139,8 +129,10 @@ bool is_slower_staged(const ferry_instance &instance, const shape &shape, int de
     call.may_read_early = wanted.order == source_order::any && found.is_source_unknown;
     if (look_at_stream(instance, shape, stream, call)) return false;
     found.call = call;
+    const device_profile *const profile = instance.profiles.of(found.device);
+    const bool may_compare = profile && !instance.devices[found.device].info.pageable_uses_host_page_tables;
     const bool is_by_driver =
-        call.has_command_room || (call.is_stream_idle && is_slower_staged(instance, shape, found.device));
+        call.has_command_room || (call.is_stream_idle && may_compare && is_too_small_to_stage(shape, *profile));
     if (call.is_captured || !is_by_driver) return false;
     plan = plan_for_driver(shape, call);
     failed = run_step(instance, step, {found.current, stream});
