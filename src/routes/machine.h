@@ -27,34 +27,32 @@ namespace ferry {
 
 // The driver and its devices. Fixed once the instance is open.
 struct opened_driver {
-    copy_limits limits;
-    driver_table cu;
-    bool found[driver_symbol_count] = {}; // parallel to driver_symbols
     code_reference code;
     ferry::allocator allocator;
     log_sink log;
     driver_library library;   // stays closed if the entry points come from elsewhere
     software_driver software; // the same
     resolver entry_points;
+    driver_table cu;
+    bool found[driver_symbol_count] = {}; // parallel to driver_symbols
+    copy_limits limits;
     device_facts devices[device_contexts::max_devices];
 };
 
 // The options of the instance. Fixed once the instance is open.
 struct machine_settings {
     ferry_report report = {};
-    std::uint64_t deferred_bytes = 0;  // maximum kept on each device; 0: a share of its memory
-    processor_set staging_processors;  // on which the staging threads may run
+    bool full_checks = false;
+    bool stages = false;               // pageable memory is staged where kernels can serve
     std::uint16_t staging_threads = 0; // maximum that a copy may keep busy
     std::uint16_t file_threads = 0;    // the same, for a copy that reads a file
-    bool stages = false;               // pageable memory is staged where kernels can serve
-    bool full_checks = false;
-    call_options options; // of calls without options of their own
+    call_options options;              // of calls without options of their own
+    std::uint64_t deferred_bytes = 0;  // maximum kept on each device; 0: a share of its memory
+    processor_set staging_processors;  // on which the staging threads may run
 };
 
-// The members of the machine itself are shared by all threads, and change while the instance is open. What every copy reads
-// is at the end of the settings and at the beginning of the driver, so that a call needs few cache lines: the driver's own
-// calls evict them.
-struct machine : machine_settings, opened_driver {
+// The members of the machine itself are shared by all threads, and change while the instance is open.
+struct machine : opened_driver, machine_settings {
     device_contexts contexts{cu, devices};
     array_surfaces surfaces{cu, contexts, allocator}; // destroyed after the kernels that read them
     external_objects externals{cu, contexts, surfaces, allocator};

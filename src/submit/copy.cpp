@@ -82,8 +82,7 @@ namespace {
     const driver_table &cu = instance.cu;
     CUcontext current = nullptr;
     int device = 0;
-    if (cu.cuCtxGetCurrent(&current) || !current) return false;
-    if (instance.limits.device_count != 1 && instance.contexts.device_of_current(current, device)) return false;
+    if (cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device)) return false;
     line_end source, destination;
     if (!look_up_short(cu, copy.source, device, source, found.is_source_unknown) ||
         !look_up_short(cu, copy.destination, device, destination, found.is_destination_unknown))
