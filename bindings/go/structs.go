@@ -18,7 +18,7 @@ type Report struct {
 	Kernels            Kernels // FERRY_KERNELS_* in force; NONE also if the driver refused them or cannot run them
 	KernelsLoaded      bool    // the driver has loaded them
 	KernelContexts     uint32  // contexts in which they are loaded; 16 at most are counted
-	Staging            Staging // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory up to 256 MiB is still staged, by copies on the stream.
+	Staging            Staging // FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded, pageable memory is still staged by copies on the stream, as with FERRY_COPY_NO_KERNELS.
 	StagingThreads     uint32  // the maximum that copies of a device keep busy, except copies of files; see ferry_staging_info for all
 	UsesProgramThreads bool    // those are the program's, by ferry_options.submit
 	StagingBytes       uint64  // the intended size of each staging buffer

@@ -727,9 +727,10 @@ FERRY_API uint32_t ferry_status_traits(int32_t status);
  * max_sms       The maximum number of SMs that a kernel uses, up to 65535. 0: as many as are useful.
  * tag           A number that the program chooses. ferry_trace_event and ferry_ticket_info contain it.
  * flags         FERRY_COPY_*, joined by |.
- *   NO_KERNELS  No kernel is used, so all SMs stay free for other work. Outside graphs, copies on the stream stage up
- *               to 256 MiB of pageable memory, or less with a small staging buffer, if the buffer has free slots. The
- *               driver's functions make all other copies.
+ *   NO_KERNELS  No kernel is used, so all SMs stay free for other work. Outside graphs, copies on the stream stage
+ *               pageable memory if the staging buffer has free slots. An asynchronous copy of more than 256 MiB, or of
+ *               less with a small staging buffer, is staged only if the options make the call wait. The driver's
+ *               functions make all other copies.
  *   MULTILINK   A copy between host memory and the device also uses the host links of the helpers that
  *               ferry_multilink_set names. Kernels on the helpers copy a part of the bytes. This applies to pinned
  *               memory from 4 MiB on, and to staged copies from 32 MiB on. Other copies, copies in graphs, copies with
@@ -800,12 +801,12 @@ typedef struct ferry_ticket ferry_ticket;
  * CALL is FERRY_SOURCE_ORDER_CALL with a pageable source, and DESTINATION_WRITTEN is that flag with a pageable
  * destination. If 32 MiB of such sources are in use, a copy with CALL waits as above 1 MiB.
  *
- * Copies of pageable memory are not staged if the other end is managed memory or memory of another device; if the copy
- * has more than 256 MiB, the other end is an array without a surface, and there is no memory for a buffer; if the options
- * exclude staging; and with NO_KERNELS if no slots are free (see docs/staging.md). Before these copies, ferry does not
- * wait for earlier work if the source may be read before that work, but the driver may (docs/contract.md). Memory of a
- * host pool does not count as host memory here if the device of the copy's other end has access to the pool, or between
- * host memory the stream's device.
+ * Copies of pageable memory are not staged if the other end is managed memory or memory of another device; if the call
+ * does not wait for a copy of more than 256 MiB, the other end is an array without a surface, and there is no memory for
+ * a buffer; if the options exclude staging; and with NO_KERNELS if no slots are free or the call does not wait for a copy
+ * of more than 256 MiB (see docs/staging.md). Before these copies, ferry does not wait for earlier work if the source may
+ * be read before that work, but the driver may (docs/contract.md). Memory of a host pool does not count as host memory
+ * here if the device of the copy's other end has access to the pool, or between host memory the stream's device.
  *
  * NULL:          `ticket`, `options`.
  * Blocking:      stream, where the table says that the call waits. Otherwise driver_lock. The first copy by a kernel in

@@ -31,7 +31,7 @@ typedef struct ferry_report {
     int32_t kernels_loaded;   /* 1: the driver has loaded them */
     uint32_t kernel_contexts; /* contexts in which they are loaded; 16 at most are counted */
     /* FERRY_STAGING_* in force; NONE also if kernels are. If the driver has refused them only when they were loaded,
-       pageable memory up to 256 MiB is still staged, by copies on the stream. */
+       pageable memory is still staged by copies on the stream, as with FERRY_COPY_NO_KERNELS. */
     int32_t staging;
     uint32_t staging_threads;     /* the maximum that copies of a device keep busy, except copies of files; see
                                      ferry_staging_info for all */
