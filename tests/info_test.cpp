@@ -116,7 +116,8 @@ TEST(ferry_info_advice, staging_buffers_that_could_not_be_pinned_name_the_limit)
     machine machine = fast_machine();
     machine.staging.staging_bytes = 8 * MiB;
     machine.limits.locked_memory = 4 * MiB;
-    expect_words(only_advice(machine), {"Only 8 MiB of 32 MiB", "may lock 4 MiB", "ulimit -l", "--ulimit memlock=-1"});
+    expect_words(only_advice(machine),
+                 {"Only 8.0 MiB of 32.0 MiB", "may lock 4.0 MiB", "ulimit -l", "--ulimit memlock=-1"});
     machine.limits.locked_memory.reset();
     EXPECT_EQ(only_advice(machine).find("may lock"), std::string::npos);
     machine.was_probed = false;

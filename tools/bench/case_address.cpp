@@ -1,5 +1,6 @@
 // address: looks up an address with ferry, and with the driver for the same attributes.
 #include "case.h"
+#include "contract_queries.h"
 #include "ferry/ferry_memory.h"
 #include "progress.h"
 #include "units.h"
@@ -20,26 +21,9 @@ struct subject {
     std::int32_t memory; // FERRY_MEMORY_*: the kind that ferry must report
 };
 
-// Queries the attributes that ferry_address_info reports. Includes the pool only if the device has pools, because
-// otherwise the driver may not know that attribute.
 contender query_driver(const environment &environment, std::uint64_t address) {
-    struct answers {
-        unsigned type = 0, is_managed = 0;
-        int device = -1;
-        CUdeviceptr range_start = 0, device_address = 0;
-        std::size_t range_size = 0;
-        CUmemoryPool pool = nullptr;
-    };
-    const unsigned count = environment.device_info.memory_pools ? 7 : 6;
-    return burst("cuPointerGetAttributes", burst_length, [&environment, address, count, answers = answers()]() mutable {
-        CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE,    CU_POINTER_ATTRIBUTE_IS_MANAGED,
-                                            CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, CU_POINTER_ATTRIBUTE_RANGE_START_ADDR,
-                                            CU_POINTER_ATTRIBUTE_RANGE_SIZE,     CU_POINTER_ATTRIBUTE_DEVICE_POINTER,
-                                            CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE};
-        void *values[] = {&answers.type,       &answers.is_managed,     &answers.device, &answers.range_start,
-                          &answers.range_size, &answers.device_address, &answers.pool};
-        check(environment.cu.cuPointerGetAttributes(count, attributes, values, address), "cuPointerGetAttributes");
-    });
+    return burst("cuPointerGetAttributes", burst_length,
+                 [&environment, address] { query_range(environment, address); });
 }
 
 contender ask_ferry(const environment &environment, std::uint64_t address) {

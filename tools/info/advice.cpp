@@ -1,5 +1,7 @@
 #include "advice.h"
 
+#include "words.h"
+
 #include <cmath>
 #include <cstdio>
 
@@ -17,8 +19,6 @@ std::string number(double value) {
     std::snprintf(text, sizeof text, "%.3g", value);
     return text;
 }
-
-std::string mebibytes(std::uint64_t bytes) { return number(static_cast<double>(bytes) / (1 << 20)) + " MiB"; }
 
 std::string counted(std::uint64_t count, const char *what) {
     return std::to_string(count) + ' ' + what + (count == 1 ? "" : "s");
@@ -112,10 +112,10 @@ void advise_on_staging(const machine &machine, std::vector<advice> &found) {
                              "ferry_options.staging_threads."});
     const std::uint64_t whole = report.staging_bytes * static_cast<std::uint64_t>(report.device_count);
     if (!machine.was_probed || machine.staging.staging_bytes >= whole) return;
-    found.push_back({"Only " + mebibytes(machine.staging.staging_bytes) + " of " + mebibytes(whole) +
+    found.push_back({"Only " + bytes_text(machine.staging.staging_bytes) + " of " + bytes_text(whole) +
                          " of staging buffers could be pinned" +
                          (machine.limits.locked_memory
-                              ? ". The process may lock " + mebibytes(*machine.limits.locked_memory) + " of memory"
+                              ? ". The process may lock " + bytes_text(*machine.limits.locked_memory) + " of memory"
                               : std::string()) +
                          ". Copies of pageable memory are slower or block.",
                      "Raise the limit of locked memory (`ulimit -l`, memlock in /etc/security/limits.conf, a "
