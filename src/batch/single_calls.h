@@ -19,7 +19,8 @@ struct call_forecast {
 
 class single_calls {
 public:
-    explicit single_calls(const batch_submission &of) noexcept : of_(of) {}
+    explicit single_calls(const batch_submission &of) noexcept
+        : of_(of), reads_(of.instance.read_buffers, of.site.stream) {}
 
     // Checks whether ferry or a graph rejects the copy, or would wait although it must not. Enqueues nothing.
     error check(const single_call &one) noexcept;
@@ -51,6 +52,7 @@ private:
     error run_helped(const copy_step &part) noexcept;
 
     const batch_submission &of_;
+    read_block reads_;
     bool is_earlier_work_done_ = false; // the program's work on the stream, not the batch's own
     bool has_begun_ = false;            // from now on the batch is completed, even if that waits
 };
