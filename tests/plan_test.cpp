@@ -648,6 +648,22 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
     }
 }
 
+// Threads that sleep delay copies to the host. To the device, the driver loses as much after a pause.
+TEST(staged_plan, threads_that_sleep_count_against_staging_to_the_host) {
+    plan_facts facts = facts_to_stage(at_once);
+    facts.profile = &h200_profile();
+    facts.staging.threads = 8;
+    const auto route_of = [&](ends way, std::uint64_t bytes, bool are_asleep) {
+        facts.staging.are_threads_asleep = are_asleep;
+        return plan_copy(pageable_line(way, bytes), facts).route;
+    };
+    EXPECT_EQ(route_of(ends::d2h, MiB, false), route_kind::staged);
+    EXPECT_EQ(route_of(ends::d2h, MiB, true), route_kind::driver);
+    for (const ends way : {ends::h2d, ends::d2h})
+        for (const bool are_asleep : {false, true})
+            EXPECT_EQ(route_of(way, 2 * MiB, are_asleep), route_kind::staged);
+}
+
 // The caller works on such copies until they are done.
 TEST(staged_plan, the_delay_of_threads_is_ignored_if_the_caller_copies_too) {
     constexpr std::uint64_t ms = 1'000'000;

@@ -690,6 +690,7 @@ TEST(staging_servers, those_with_the_wanted_home_are_called_first) {
                 ++woken[home + 1];
             }
             servers.leave(home);
+            servers.unlock(held); // wakes others that were called
         });
     const auto wait_until = [&](const auto &is_so) {
         for (;;) {

@@ -21,9 +21,10 @@ gpu::box_end tidy(const gpu::box_end &end, const staged_box &box) noexcept {
 
 std::uint64_t bytes_for_a_chunk(const staged_box &box, std::uint64_t slot_size) noexcept {
     const std::uint64_t bytes = box.width * box.height * box.depth;
-    if (!box.by_copies)
-        return room_for_a_chunk(bytes, slot_size, box.to_device ? overlapping_chunks_to_device : overlapping_chunks);
-    return std::min(round_up(std::max(bytes / overlapping_copies, min_copied_chunk), min_slot), slot_size);
+    return room_for_a_chunk(bytes, slot_size,
+                            box.by_copies   ? overlapping_copies
+                            : box.to_device ? overlapping_chunks_to_device
+                                            : overlapping_chunks);
 }
 
 } // namespace

@@ -131,13 +131,14 @@ staged_times predict_both(const copy_question &copy) noexcept {
     const device_profile &whole = *facts.profile;
     const double in_buffer = // read and written on the device
         passes_buffer(copy) ? 2 * bytes * 1000 / whole[copy_direction::within_device].driver_line_rate : 0;
-    const double by_ring = of_direction->staged_fixed_ns +
+    const double wake_ns = ns_to_wake(direction, facts.staging.are_threads_asleep);
+    const double by_ring = of_direction->staged_fixed_ns + wake_ns +
                            std::max(bytes * 1000 / of_direction->staged_rate, by_threads) + in_buffer +
                            static_cast<double>(staging_delay(copy, false));
     // Kernels that fill the device delay the start of staging kernels. Copies of 256 MiB and more then reached 19 to 22
     // GB/s, and 35 on an idle device (H200, 2026-11-30).
     const double share_beside_kernels = facts.staging.start_delay_ns ? 0.6 : 1;
-    const double by_copies = whole.copies_fixed_ns +
+    const double by_copies = whole.copies_fixed_ns + wake_ns +
                              std::max(bytes * 1000 / (whole.copies_rate * share_beside_kernels), by_threads) +
                              static_cast<double>(staging_delay(copy, true));
     return {by_ring, by_copies};

@@ -43,10 +43,10 @@ error staging_engine::help(staged_progress &progress) noexcept {
 staging_engine::delays staging_engine::delays_on(int device) noexcept {
     const recent_delay &of_threads = scheduler_.thread_delay();
     const device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
-    if (!of_threads.is_any() && (!of || !of->buffers.start_delay.is_any())) return {};
     const std::uint64_t now = clock_ns();
-    if (!of) return {of_threads.at(now), 0};
-    return {of_threads.at(now), std::max(of->buffers.start_delay.at(now), scheduler_.longest_wait(of->buffers, now))};
+    delays found = {.threads_ns = of_threads.at(now), .are_threads_asleep = scheduler_.are_servers_asleep(now)};
+    if (of) found.start_ns = std::max(of->buffers.start_delay.at(now), scheduler_.longest_wait(of->buffers, now));
+    return found;
 }
 
 void staging_engine::measure_thread_delay() noexcept {

@@ -321,7 +321,6 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
     if (!has_started) {
         const staging nothing({{}, {}, 1, 1, 1, copy.box.to_device}, min_slot);
         const launch_work work = work_of_all(copy, context, of, nullptr);
-        scheduler_.prepare_for_run(of.buffers, work.blocks);
         set_work(*launch, work, nothing, 0, 1);
         gpu::ring_parameters given = nothing.parameters();
         const launch_record &record = launch->record;
@@ -332,6 +331,7 @@ bool staging_engine::has_room_for_kernels(const staged_copy &copy, const tracked
             scheduler_.withdraw(*launch, false);
         else
             scheduler_.cancel(*launch);
+        scheduler_.prepare_for_run(of.buffers, work.blocks);
         has_started = static_cast<bool>(failed); // the copy's own kernel reports the error
         has_started = has_started || spin_until([&] { return has_started_since(record, ended); }, patience_ns);
         if (!has_started) of.buffers.start_delay.add(std::max(supposed_delay_ns, on_gpu_ns), clock_ns());

@@ -223,6 +223,7 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
 void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexcept {
     launches_.move(launch, next);
     launch.work.buffers->change_copies(-1);
+    ended_ns_.store(clock_ns(), std::memory_order_relaxed);
 }
 
 void staging_scheduler::report_end(staging_launch &launch) noexcept {

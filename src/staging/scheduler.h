@@ -146,6 +146,8 @@ public:
     std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
     // The most recent delay of the workers, caused by the system running other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
+    // Whether the servers probably sleep, because no copy has ended for some time.
+    bool are_servers_asleep(std::uint64_t now) const noexcept;
     // Measures that delay again by waking a server, if a server sleeps. Returns immediately.
     void measure_thread_delay() noexcept;
 
@@ -236,6 +238,7 @@ private:
     std::uint64_t unlooked_ns_ = 0;      // longest time without a check, with expected launches and no busy server
     std::uint64_t woken_ns_ = 0;         // when a server was woken to measure the delay; 0: none
     recent_delay thread_delay_;
+    std::atomic<std::uint64_t> ended_ns_ = 0; // the last end of a launch
 
     staging_servers servers_;
     std::atomic<bool> is_watched_ = false; // one of the workers without work is watching

@@ -46,27 +46,21 @@ void staging_servers::call(std::uint32_t most, int home) noexcept {
     unnotified_ += called;
 }
 
-void staging_servers::unlock(lock &held) noexcept {
-    if (std::exchange(unnotified_, 0) == 0) return held.unlock();
-    struct {
-        std::uint32_t called;
-        bool are_all;
-    } rooms[1 + homes];
-    for (std::size_t i = 0; i < std::size(rooms); ++i) {
+void staging_servers::unlock(lock &held, std::uint32_t most) noexcept {
+    if (unnotified_ == 0) return held.unlock();
+    std::uint32_t left = std::min(most, unnotified_), woken[1 + homes];
+    unnotified_ -= left;
+    for (std::size_t i = 0; i < std::size(woken); ++i) {
         home_servers &one = by_home_[i];
-        rooms[i] = {std::exchange(one.unnotified, 0), one.asleep == 0};
-        if (rooms[i].called != 0) one.calls.fetch_add(1, std::memory_order_relaxed);
+        woken[i] = std::min(left, one.unnotified);
+        one.unnotified -= woken[i];
+        left -= woken[i];
+        if (woken[i] != 0) one.calls.fetch_add(1, std::memory_order_relaxed);
     }
     held.unlock();
-    for (std::size_t i = 0; i < std::size(rooms); ++i) {
-        std::atomic<std::uint32_t> &calls = by_home_[i].calls;
-        if (rooms[i].called > 1 && rooms[i].are_all) {
-            wake_all(calls);
-            continue;
-        }
-        for (std::uint32_t woken = 0; woken < rooms[i].called; ++woken)
-            wake_one(calls);
-    }
+    for (std::size_t i = 0; i < std::size(woken); ++i)
+        for (; woken[i] != 0; --woken[i])
+            wake_one(by_home_[i].calls);
 }
 
 } // namespace ferry

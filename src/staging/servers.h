@@ -57,15 +57,17 @@ public:
     // Calls up to `most` sleeping servers, preferring servers with this home.
     void call(std::uint32_t most, int home) noexcept;
     void call_all() noexcept { call(count(server_state::asleep), -1); }
-    // Unlocks the mutex, and then makes the system calls for the called servers, because these take microseconds.
-    void unlock(lock &held) noexcept;
+    // Unlocks the mutex, and then makes the system calls for at most `most` of the called servers, because each call takes
+    // a microsecond or more. The servers that wake make the calls for the others when they unlock the mutex themselves.
+    static constexpr std::uint32_t woken_at_once = 2;
+    void unlock(lock &held, std::uint32_t most = woken_at_once) noexcept;
 
 private:
     // The servers of one home.
     struct home_servers {
         int free = 0;
         std::uint32_t asleep = 0, called = 0;
-        std::uint32_t unnotified = 0;         // called, but unlock() has not made the system call yet
+        std::uint32_t unnotified = 0;         // calls for which unlock() has not made the system call yet
         std::atomic<std::uint32_t> calls = 0; // changes with each call; sleeping servers wait for a change
     };
     static int is_free(server_state state) noexcept {

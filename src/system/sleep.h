@@ -14,6 +14,5 @@ void sleep_while(const std::atomic<std::uint32_t> &word, std::uint32_t seen) noe
 
 // Must be called after the word has changed.
 void wake_one(const std::atomic<std::uint32_t> &word) noexcept;
-void wake_all(const std::atomic<std::uint32_t> &word) noexcept;
 
 } // namespace ferry

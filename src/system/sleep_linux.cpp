@@ -2,7 +2,6 @@
 #include "system/sleep.h"
 
 #include <cerrno>
-#include <climits>
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -24,7 +23,6 @@ void sleep_while(const std::atomic<std::uint32_t> &word, std::uint32_t seen) noe
     call_futex(word, FUTEX_WAIT_PRIVATE, seen);
 }
 void wake_one(const std::atomic<std::uint32_t> &word) noexcept { call_futex(word, FUTEX_WAKE_PRIVATE, 1); }
-void wake_all(const std::atomic<std::uint32_t> &word) noexcept { call_futex(word, FUTEX_WAKE_PRIVATE, INT_MAX); }
 
 } // namespace ferry
 #endif

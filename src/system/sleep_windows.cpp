@@ -17,7 +17,6 @@ void sleep_while(const std::atomic<std::uint32_t> &word, std::uint32_t seen) noe
     WaitOnAddress(address_of(word), &seen, sizeof seen, INFINITE);
 }
 void wake_one(const std::atomic<std::uint32_t> &word) noexcept { WakeByAddressSingle(address_of(word)); }
-void wake_all(const std::atomic<std::uint32_t> &word) noexcept { WakeByAddressAll(address_of(word)); }
 
 } // namespace ferry
 #endif
