@@ -246,7 +246,7 @@ TEST_F(properties, random_descriptors_do_what_the_reference_does_or_are_refused)
         EXPECT_EQ(place->read(), place->picture());
     std::printf("%d copies, %d of them by a kernel, and %d refusals\n", right, kernel_copies, wrong);
     EXPECT_GE(right + wrong + unserved, 20000);
-    EXPECT_GT(kernel_copies, rounds / 500);
+    EXPECT_GT(kernel_copies, rounds / 1000);
     EXPECT_GT(right, rounds / 5);
     EXPECT_GT(wrong, rounds / 10);
     EXPECT_OK(raw().cuStreamDestroy(stream));
