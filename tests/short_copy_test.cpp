@@ -79,13 +79,18 @@ protected:
         const auto *const first = reinterpret_cast<const std::byte *>(from.address + offset);
         return bytes(first, first + size);
     }
-    // Copies between all kinds of memory on a stream. `enter` changes the current context for the call.
+    // Copies between all kinds of memory on a stream, and without one. `enter` changes the current context for the call.
     template <class Enter> void check_all(CUstream stream, const Enter &enter) {
+        for (const bool is_synchronous : {false, true})
+            check_all(stream, is_synchronous, enter);
+    }
+    template <class Enter> void check_all(CUstream stream, bool is_synchronous, const Enter &enter) {
         int value = 1;
         for (const memory_under_test &from : all_memory())
             for (const memory_under_test &to : all_memory())
                 for (const bool is_stated : {true, false}) {
-                    SCOPED_TRACE(testing::Message() << from.name << " to " << to.name << ", stated: " << is_stated);
+                    SCOPED_TRACE(testing::Message() << from.name << " to " << to.name << ", stated: " << is_stated
+                                                    << ", synchronous: " << is_synchronous);
                     ferry_copy_desc copy = {};
                     copy.source = place(from, is_stated, 0);
                     copy.destination = place(to, is_stated, size);
@@ -96,8 +101,12 @@ protected:
                     std::int32_t status = 0;
                     {
                         [[maybe_unused]] const auto entered = enter();
-                        status = ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, &error);
-                        EXPECT_OK(raw().cuStreamSynchronize(stream));
+                        if (is_synchronous) {
+                            status = ferry_copy(basic.get(), &copy, nullptr, &error);
+                        } else {
+                            status = ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, &error);
+                            EXPECT_OK(raw().cuStreamSynchronize(stream));
+                        }
                     }
                     ASSERT_OK(status) << describe(error);
                     bytes expected(size, static_cast<std::byte>(value++ % 250 + 1));
@@ -269,6 +278,25 @@ TEST_F(short_copies, report_what_the_driver_reports) {
         }
     }
     EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
+TEST_F(short_copies, are_complete_when_a_synchronous_call_returns) {
+    constexpr std::size_t large = 8 << 20;
+    const pinned_memory from(large), to(large);
+    const device_memory device(large);
+    ferry_copy_desc copies[2] = {};
+    copies[0].destination = copies[1].source = place({CUdeviceptr{device}, FERRY_KIND_DEVICE}, true, 0);
+    copies[0].source = place({reinterpret_cast<std::uintptr_t>(from.data()), FERRY_KIND_PINNED}, true, 0);
+    copies[1].destination = place({reinterpret_cast<std::uintptr_t>(to.data()), FERRY_KIND_PINNED}, true, 0);
+    copies[0].width = copies[1].width = large;
+    for (int round = 1; round < 20; ++round) {
+        std::memset(from.data(), round, large);
+        ASSERT_OK(ferry_copy(basic.get(), &copies[0], nullptr, nullptr));
+        std::memset(from.data(), 99, large);
+        ASSERT_OK(ferry_copy(basic.get(), &copies[1], nullptr, nullptr));
+        std::memset(from.data(), round, large);
+        ASSERT_EQ(std::memcmp(from.data(), to.data(), large), 0) << round;
+    }
 }
 
 } // namespace

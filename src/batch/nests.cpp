@@ -54,7 +54,8 @@ error run_nest_kernel(const nest_call &call, const nest &seen, nest_link link, s
         if (const CUdeviceptr copied = on_device.address()) {
             move_indices(moved, static_cast<std::uint64_t *>(table), copied);
             const line_end from = {memory_kind::pinned, address}, to = {memory_kind::device, copied};
-            if (call_result result = copy_line(instance.cu, from, to, bytes, stream)) return to_error(result);
+            if (call_result result = copy_line(instance.cu, from, to, bytes, copy_form::asynchronous, stream))
+                return to_error(result);
         } else {
             address_facts facts;
             if (error failed = look_up_address(instance.cu, address, address_query::everything, facts)) return failed;

@@ -86,7 +86,7 @@ error run_driver_route(const driver_table &cu, const shape &shape, const copy_pl
 }
 
 call_result copy_line(const driver_table &cu, const line_end &source, const line_end &destination, std::uint64_t bytes,
-                      CUstream stream) noexcept {
+                      copy_form form, CUstream stream) noexcept {
     CUDA_MEMCPY3D call = {};
     call.srcMemoryType = memory_type(source.kind);
     call.srcHost = reinterpret_cast<const void *>(source.address);
@@ -96,7 +96,7 @@ call_result copy_line(const driver_table &cu, const line_end &source, const line
     call.dstDevice = destination.address;
     call.WidthInBytes = bytes;
     call.Height = call.Depth = 1;
-    return cu.cuMemcpy3DAsync(&call, stream);
+    return form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
 }
 
 error set_copy_node(const driver_table &cu, const shape &shape, graph_target &target) noexcept {

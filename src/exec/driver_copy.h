@@ -23,9 +23,9 @@ struct line_end {
     std::uint64_t address;
 };
 
-// Makes the call that run_driver_route makes for an asynchronous contiguous copy.
+// Makes the call that run_driver_route makes for a contiguous copy.
 call_result copy_line(const driver_table &cu, const line_end &source, const line_end &destination, std::uint64_t bytes,
-                      CUstream stream) noexcept;
+                      copy_form form, CUstream stream) noexcept;
 
 // Makes the copy a node of a graph. The context of the node must be current.
 [[gnu::cold]] error set_copy_node(const driver_table &cu, const shape &shape, graph_target &target) noexcept;

@@ -37,14 +37,14 @@ error find_refused_field(ferry_instance &instance, const ferry_copy_desc &copy, 
 
 namespace {
 
-// Whether the short path may serve the copy: an asynchronous contiguous copy without preferences for its route, whose ends
-// share no byte.
+// Whether the short path may serve the copy: a contiguous copy without preferences for its route, whose ends share no
+// byte.
 [[gnu::always_inline]] inline bool may_be_short(const ferry_instance &instance, const ferry_copy_desc &copy,
-                                                const copy_preferences &wanted, copy_form form) noexcept {
+                                                const copy_preferences &wanted) noexcept {
     const std::uint64_t from = copy.source.address, to = copy.destination.address, most = copy.width - 1;
     const auto fits = [&](std::uint64_t address) noexcept { return address <= UINT64_MAX - most; };
-    return form == copy_form::asynchronous && !wanted.any_but_order() && !wanted.no_wait && !instance.full_checks &&
-           !instance.trace && is_contiguous_copy(copy, instance.limits) && fits(from) && fits(to) &&
+    return !wanted.any_but_order() && !wanted.no_wait && !instance.full_checks && !instance.trace &&
+           is_contiguous_copy(copy, instance.limits) && fits(from) && fits(to) &&
            (from > to ? from - to : to - from) > most;
 }
 
@@ -74,10 +74,11 @@ namespace {
 }
 
 // The short path: a contiguous copy within the device of the current context, or between it and host memory. The driver
-// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. Returns false
-// if the pipeline must run the copy.
+// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. A synchronous
+// copy has one end in pinned memory, because the driver's call returns before other copies are complete. Returns false if
+// the pipeline must run the copy.
 [[gnu::hot, gnu::noinline, gnu::flatten]] bool run_short(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                         CUstream stream, short_findings &found,
+                                                         copy_form form, CUstream stream, short_findings &found,
                                                          error &failed) noexcept {
     const driver_table &cu = instance.cu;
     CUcontext current = nullptr;
@@ -87,14 +88,15 @@ namespace {
     if (!look_up_short(cu, copy.source, device, source, found.is_source_unknown) ||
         !look_up_short(cu, copy.destination, device, destination, found.is_destination_unknown))
         return false;
-    if (is_host(source.kind) && is_host(destination.kind)) return false;
+    const bool is_synchronous = form == copy_form::synchronous;
+    if (is_host(source.kind) ? is_host(destination.kind) : is_synchronous && !is_host(destination.kind)) return false;
     if (found.is_source_unknown || found.is_destination_unknown) {
-        found.is_small_pageable = copy.width <= max_small_copy;
+        found.is_small_pageable = !is_synchronous && copy.width <= max_small_copy;
         found.device = device;
         found.current = current;
         return false;
     }
-    const call_result result = copy_line(cu, source, destination, copy.width, stream);
+    const call_result result = copy_line(cu, source, destination, copy.width, form, stream);
     if (result == CUDA_SUCCESS)
         instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
     else if (may_pipeline_serve(cu, result, current, stream))
@@ -165,7 +167,7 @@ error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy
                CUstream stream) noexcept {
     short_findings found;
     error result;
-    bool is_done = may_be_short(instance, copy, wanted, form) && run_short(instance, copy, stream, found, result);
+    bool is_done = may_be_short(instance, copy, wanted) && run_short(instance, copy, form, stream, found, result);
     if (found.is_small_pageable) is_done = run_short_pageable(instance, copy, wanted, stream, found, result);
     if (!is_done) result = run_in_pipeline(instance, copy, wanted, form, stream, found);
     if (result) result = note_failed_copy(instance, copy, form, stream, result);
