@@ -648,20 +648,27 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
     }
 }
 
-// Threads that sleep delay copies to the host. To the device, the driver loses as much after a pause.
+// Threads that sleep delay copies to the host. To the device, the driver loses as much after a pause. An asynchronous copy
+// is staged after a short pause nevertheless, because the driver's call would block the caller.
 TEST(staged_plan, threads_that_sleep_count_against_staging_to_the_host) {
-    plan_facts facts = facts_to_stage(at_once);
-    facts.profile = &h200_profile();
-    facts.staging.threads = 8;
-    const auto route_of = [&](ends way, std::uint64_t bytes, bool are_asleep) {
-        facts.staging.are_threads_asleep = are_asleep;
-        return plan_copy(pageable_line(way, bytes), facts).route;
-    };
-    EXPECT_EQ(route_of(ends::d2h, MiB, false), route_kind::staged);
-    EXPECT_EQ(route_of(ends::d2h, MiB, true), route_kind::driver);
-    for (const ends way : {ends::h2d, ends::d2h})
-        for (const bool are_asleep : {false, true})
-            EXPECT_EQ(route_of(way, 2 * MiB, are_asleep), route_kind::staged);
+    constexpr std::uint64_t us = 1000;
+    for (const copy_form form : {at_once, on_a_stream}) {
+        plan_facts facts = facts_to_stage(form);
+        facts.call.is_stream_idle = true;
+        facts.profile = &h200_profile();
+        facts.staging.threads = 8;
+        const auto route_of = [&](ends way, std::uint64_t bytes, std::uint64_t idle_ns) {
+            facts.staging.idle_ns = idle_ns;
+            return plan_copy(pageable_line(way, bytes), facts).route;
+        };
+        const bool is_synchronous = form == at_once;
+        EXPECT_EQ(route_of(ends::d2h, MiB, 10 * us), route_kind::staged);
+        EXPECT_EQ(route_of(ends::d2h, MiB, 400 * us), is_synchronous ? route_kind::driver : route_kind::staged);
+        EXPECT_EQ(route_of(ends::d2h, MiB, 10'000 * us), route_kind::driver);
+        for (const ends way : {ends::h2d, ends::d2h})
+            for (const std::uint64_t idle_ns : {0 * us, 400 * us, 10'000 * us})
+                EXPECT_EQ(route_of(way, 2 * MiB, idle_ns), route_kind::staged);
+    }
 }
 
 // The caller works on such copies until they are done.

@@ -27,7 +27,7 @@ struct staging_facts {
     // The recent delays of staged copies: of the threads, if the system runs other threads, and of the kernel, if other
     // kernels occupy the device.
     std::uint64_t thread_delay_ns = 0, start_delay_ns = 0;
-    bool are_threads_asleep = false;
+    std::uint64_t idle_ns = 0; // since the last staged copy ended
 };
 
 // What devices and links other than the copy's own can do.

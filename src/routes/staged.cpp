@@ -131,7 +131,7 @@ staged_times predict_both(const copy_question &copy) noexcept {
     const device_profile &whole = *facts.profile;
     const double in_buffer = // read and written on the device
         passes_buffer(copy) ? 2 * bytes * 1000 / whole[copy_direction::within_device].driver_line_rate : 0;
-    const double wake_ns = ns_to_wake(direction, facts.staging.are_threads_asleep);
+    const double wake_ns = ns_to_wake(direction, facts.call.form, facts.staging.idle_ns);
     const double by_ring = of_direction->staged_fixed_ns + wake_ns +
                            std::max(bytes * 1000 / of_direction->staged_rate, by_threads) + in_buffer +
                            static_cast<double>(staging_delay(copy, false));

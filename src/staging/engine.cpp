@@ -44,7 +44,7 @@ staging_engine::delays staging_engine::delays_on(int device) noexcept {
     const recent_delay &of_threads = scheduler_.thread_delay();
     const device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
     const std::uint64_t now = clock_ns();
-    delays found = {.threads_ns = of_threads.at(now), .are_threads_asleep = scheduler_.are_servers_asleep(now)};
+    delays found = {.threads_ns = of_threads.at(now), .idle_ns = scheduler_.idle_time(now)};
     if (of) found.start_ns = std::max(of->buffers.start_delay.at(now), scheduler_.longest_wait(of->buffers, now));
     return found;
 }

@@ -171,7 +171,7 @@ public:
     // The most recent delays of copies: of the threads, and of kernels at the head of their streams.
     struct delays {
         std::uint64_t threads_ns = 0, start_ns = 0;
-        bool are_threads_asleep = false;
+        std::uint64_t idle_ns = 0; // since the last copy ended
     };
     delays delays_on(int device) noexcept;
     // Must be called if a copy uses another route because of the threads' delay. Measures that delay again from time to

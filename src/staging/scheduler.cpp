@@ -169,17 +169,24 @@ void staging_scheduler::call_servers(std::uint32_t wanted, const staging_buffers
     if (wanted > looking) servers_.call(wanted - looking, buffers.home);
 }
 
+// A call wakes few servers itself. If servers run late, it wakes all of them, because any of them may run first.
+void staging_scheduler::unlock_for_call(lock &held, std::uint64_t now) noexcept {
+    constexpr std::uint32_t few = 2;
+    servers_.unlock(held, thread_delay_.at(now) == 0 ? few : UINT32_MAX);
+}
+
 void staging_scheduler::prepare_for_run(const staging_buffers &buffers, std::uint32_t blocks) noexcept {
     lock held = acquire();
     call_servers(blocks, buffers);
-    servers_.unlock(held);
+    unlock_for_call(held, clock_ns());
 }
 
 void staging_scheduler::expect(staging_launch &launch) noexcept {
     lock held = acquire();
-    expect_one(launch, clock_ns());
+    const std::uint64_t now = clock_ns();
+    expect_one(launch, now);
     call_servers(1, *launch.work.buffers);
-    servers_.unlock(held);
+    unlock_for_call(held, now);
 }
 
 void staging_scheduler::expect_all(staging_launch &first) noexcept {
@@ -188,7 +195,7 @@ void staging_scheduler::expect_all(staging_launch &first) noexcept {
     for (staging_launch *launch = &first; launch; launch = launch->next_of_copy)
         expect_one(*launch, now);
     call_servers(1, *first.work.buffers);
-    servers_.unlock(held);
+    unlock_for_call(held, now);
 }
 
 void staging_scheduler::look_for_arrivals(std::uint64_t now) noexcept {
@@ -280,6 +287,11 @@ bool staging_scheduler::has_work() const noexcept {
     for (const staging_launch *launch = launches_.first(launch_state::running); launch; launch = launch->next)
         if (launch->run.stuck == 0) return true;
     return false;
+}
+
+std::uint64_t staging_scheduler::idle_time(std::uint64_t now) const noexcept {
+    const std::uint64_t ended = ended_ns_.load(std::memory_order_relaxed);
+    return copies_in_flight::of_all() != 0 || now < ended ? 0 : now - ended;
 }
 
 staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {

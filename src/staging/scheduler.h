@@ -146,8 +146,8 @@ public:
     std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
     // The most recent delay of the workers, caused by the system running other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
-    // Whether the servers probably sleep, because no copy has ended for some time.
-    bool are_servers_asleep(std::uint64_t now) const noexcept;
+    // The time since the last copy ended; 0 while there are copies. After a short time, the servers sleep.
+    std::uint64_t idle_time(std::uint64_t now) const noexcept;
     // Measures that delay again by waking a server, if a server sleeps. Returns immediately.
     void measure_thread_delay() noexcept;
 
@@ -191,6 +191,7 @@ private:
     static void note_arrival(staging_launch &launch) noexcept;
     void expect_one(staging_launch &launch, std::uint64_t now) noexcept;
     void call_servers(std::uint32_t wanted, const staging_buffers &buffers) noexcept;
+    void unlock_for_call(lock &held, std::uint64_t now) noexcept;
     void look_for_arrivals(std::uint64_t now) noexcept;
     void measure_start(staging_launch &launch, std::uint64_t now) noexcept;
     void begin_run(staging_launch &launch) noexcept;

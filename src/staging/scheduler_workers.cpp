@@ -227,10 +227,6 @@ std::uint64_t staging_scheduler::time_without_work(search &mine, std::uint64_t n
     return now - mine.since_ns;
 }
 
-bool staging_scheduler::are_servers_asleep(std::uint64_t now) const noexcept {
-    return now - ended_ns_.load(std::memory_order_relaxed) > idle_patience_ns && copies_in_flight::of_all() == 0;
-}
-
 std::uint64_t staging_scheduler::patience() const noexcept {
     return launches_.has(launch_state::running) ? idle_patience_running_ns : idle_patience_ns;
 }

@@ -59,8 +59,8 @@ public:
     void call_all() noexcept { call(count(server_state::asleep), -1); }
     // Unlocks the mutex, and then makes the system calls for at most `most` of the called servers, because each call takes
     // a microsecond or more. The servers that wake make the calls for the others when they unlock the mutex themselves.
-    static constexpr std::uint32_t woken_at_once = 2;
-    void unlock(lock &held, std::uint32_t most = woken_at_once) noexcept;
+    static constexpr std::uint32_t woken_by_server = 3;
+    void unlock(lock &held, std::uint32_t most = woken_by_server) noexcept;
 
 private:
     // The servers of one home.

@@ -81,7 +81,7 @@ plan_facts facts_of(ferry_instance &instance, const shape &shape, CUcontext cont
         const staging_engine::delays late = instance.staging.delays_on(device);
         facts.staging.thread_delay_ns = late.threads_ns;
         facts.staging.start_delay_ns = late.start_ns;
-        facts.staging.are_threads_asleep = late.are_threads_asleep;
+        facts.staging.idle_ns = late.idle_ns;
     }
     facts.links.pair = rates_between(instance, shape, device);
     return facts;
