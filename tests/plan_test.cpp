@@ -665,6 +665,10 @@ TEST(staged_plan, threads_that_sleep_count_against_staging_to_the_host) {
         EXPECT_EQ(route_of(ends::d2h, MiB, 10 * us), route_kind::staged);
         EXPECT_EQ(route_of(ends::d2h, MiB, 400 * us), is_synchronous ? route_kind::driver : route_kind::staged);
         EXPECT_EQ(route_of(ends::d2h, MiB, 10'000 * us), route_kind::driver);
+        // The driver's call notes that copies follow each other, if only the sleep decided for it.
+        EXPECT_TRUE(plan_copy(pageable_line(ends::d2h, MiB), facts).are_threads_asleep);
+        EXPECT_FALSE(plan_copy(pageable_line(ends::d2h, 64 * KiB), facts).are_threads_asleep);
+        EXPECT_FALSE(plan_copy(pageable_line(ends::h2d, MiB), facts).are_threads_asleep);
         for (const ends way : {ends::h2d, ends::d2h})
             for (const std::uint64_t idle_ns : {0 * us, 400 * us, 10'000 * us})
                 EXPECT_EQ(route_of(way, 2 * MiB, idle_ns), route_kind::staged);

@@ -280,6 +280,23 @@ TEST_F(short_copies, report_what_the_driver_reports) {
     EXPECT_OK(raw().cuStreamSynchronize(stream));
 }
 
+TEST_F(short_copies, count_the_time_of_synchronous_calls) {
+    const auto waited_ns = [&] {
+        ferry_device_counters found = {};
+        found.struct_size = sizeof found;
+        EXPECT_OK(ferry_device_get_counters(basic.get(), 0, &found, nullptr));
+        return found.driver.waited_ns;
+    };
+    const ferry_copy_desc copy = describe_upload();
+    const test_stream stream;
+    const std::uint64_t before = waited_ns();
+    ASSERT_OK(ferry_copy_async(basic.get(), &copy, nullptr, stream, nullptr, nullptr));
+    EXPECT_EQ(waited_ns(), before);
+    ASSERT_OK(ferry_copy(basic.get(), &copy, nullptr, nullptr));
+    EXPECT_GT(waited_ns(), before);
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+}
+
 TEST_F(short_copies, are_complete_when_a_synchronous_call_returns) {
     constexpr std::size_t large = 8 << 20;
     const pinned_memory from(large), to(large);

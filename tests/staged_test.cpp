@@ -508,6 +508,29 @@ TEST_F(staged, a_watch_reports_the_progress_of_a_copy) {
     one.expect_whole();
 }
 
+TEST_F(staged, the_idle_time_begins_at_the_end_of_a_copy_or_when_a_use_is_noted) {
+    open();
+    const test_stream stream;
+    copied one(linear(300'000), false, 1);
+    ASSERT_OK(engine->prepare(0).status);
+    constexpr std::uint64_t ms = 1'000'000;
+    EXPECT_GT(engine->delays_on(0).idle_ns, 1000 * ms) << "no copy has ended";
+    {
+        gate held(stream);
+        ASSERT_OK(enqueue(one, stream));
+        EXPECT_EQ(engine->delays_on(0).idle_ns, 0u);
+    }
+    ASSERT_OK(raw().cuStreamSynchronize(stream));
+    one.expect_whole();
+    const std::uint64_t idle = engine->delays_on(0).idle_ns;
+    EXPECT_LT(idle, 60'000 * ms);
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    EXPECT_GE(engine->delays_on(0).idle_ns, idle + 10 * ms);
+    const std::uint64_t before = clock_ns();
+    engine->note_use();
+    EXPECT_LE(engine->delays_on(0).idle_ns, clock_ns() - before);
+}
+
 TEST(staging_threads, by_default_there_are_eight_for_each_device_or_twelve_for_files_and_some_processors_are_left) {
     const struct {
         std::uint32_t processors, devices, threads, threads_for_files;

@@ -130,7 +130,6 @@ error choose_staging(const batch_submission &of, const pageable_copies &copies, 
     facts.profile = instance.profiles.of(device);
     const staging_engine::delays late = instance.staging.delays_on(device);
     const bool is_awaited = of.site.is_waited_for || facts.preferences.is_awaited(copies.to_device);
-    facts.idle_ns = late.idle_ns;
     choice.is_helped = is_awaited && !facts.is_captured;
     choice.delay_ns = facts.delay_ns = late.start_ns + (is_awaited ? 0 : late.threads_ns);
     if (of.is_at_home()) {

@@ -18,8 +18,7 @@ pageable_forecast predict_pageable(const pageable_facts &facts) noexcept {
         std::clamp(moved / static_cast<double>(min_chunk), 1.0, static_cast<double>(facts.threads + is_synchronous));
     const double by_threads = (bytes * 1000 / profile.staged_thread_rate + count * profile.staged_row_ns) / threads;
     const double staged_ns = profile.staged_fixed_ns + std::max(moved * 1000 / profile.staged_rate, by_threads) +
-                             static_cast<double>(facts.delay_ns) +
-                             ns_to_wake(facts.direction, facts.form, facts.idle_ns);
+                             static_cast<double>(facts.delay_ns);
     // To the host each call waits for its copy.
     const bool to_device = facts.direction == copy_direction::host_to_device;
     const double calls_ns = profile.driver_fixed_ns +

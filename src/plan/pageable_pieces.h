@@ -14,7 +14,6 @@ struct pageable_facts {
     bool is_captured = false;
     bool is_stream_idle = false; // earlier work of the program on the stream is complete
     std::uint64_t delay_ns = 0;  // recent delay of staging
-    std::uint64_t idle_ns = 0;   // since the last staged copy ended
     std::uint16_t threads = 0;   // of the staging engine
     copy_preferences preferences = {};
     const device_profile *profile = nullptr;

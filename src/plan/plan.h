@@ -119,6 +119,8 @@ struct copy_plan {
     // Staging threads were delayed, so staging was compared with the driver's call. The driver's call measures the
     // delay again.
     bool are_threads_late = false;
+    // The copy would be staged if the threads were awake. The driver's call notes that, so that the next copies are.
+    bool are_threads_asleep = false;
     obstacle why_not_staged = obstacle::none; // found while staging was prepared
     // For a copy over several links: the number of links, the maximum number of blocks per helper (0: no maximum), and
     // the share of the bytes that this device's own link transfers.

@@ -94,6 +94,7 @@ error run_driver(machine &machine, const copy_step &step, const copy_site &site)
                                                : issue(machine, step.shape, step.call, step.plan, site);
     if (step.call.form == copy_form::asynchronous && is_small_upload(step.shape))
         machine.uploads.note({site.stream, step.call.context_device}, step.shape.bytes(), step.call.is_stream_idle);
+    if (step.plan.are_threads_asleep) machine.staging.note_use();
     return result;
 }
 

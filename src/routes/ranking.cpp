@@ -46,6 +46,12 @@ bool copy_question::is_faster(const route &by) const noexcept {
     return predicted(by).ns * kernel_margin < predicted(driver_route).ns;
 }
 
+bool copy_question::would_be_staged_if_awake() const noexcept {
+    if (!facts.profile || facts.staging.idle_ns == 0 || is_obstacle(facts.staging.why_not)) return false;
+    const double wake_ns = ns_to_wake(rates().direction, facts.call.form, facts.staging.idle_ns);
+    return wake_ns != 0 && (predicted(staged_route).ns - wake_ns) * kernel_margin < predicted(driver_route).ns;
+}
+
 copy_plan plan_by(const ranked_route &route, const copy_question &copy) noexcept {
     copy_plan plan;
     plan.route = route.by->kind;
@@ -53,6 +59,7 @@ copy_plan plan_by(const ranked_route &route, const copy_question &copy) noexcept
     if (route.by->plan) route.by->plan(copy, plan);
     plan.reason = route.reason;
     plan.are_threads_late = copy.facts.staging.thread_delay_ns != 0;
+    plan.are_threads_asleep = route.by == &driver_route && copy.would_be_staged_if_awake();
     plan.why_not_staged = copy.facts.staging.why_not;
     return plan;
 }

@@ -20,9 +20,11 @@ public:
     // next block was needed, or before this object ended.
     error take(std::uint64_t bytes, void *&address) noexcept {
         if (bytes > left_) {
-            const std::uint64_t size = block_ ? std::max(bytes, shared_size) : bytes;
+            std::uint64_t size = block_ ? std::max(bytes, shared_size) : bytes;
             free();
-            if (error failed = pool_.allocate(size, block_)) return failed;
+            error failed = pool_.allocate(size, block_);
+            if (failed && size != bytes) failed = pool_.allocate(size = bytes, block_); // a small block may be free
+            if (failed) return failed;
             left_ = size;
             next_ = static_cast<std::byte *>(block_);
         }

@@ -76,6 +76,7 @@ public:
     const prediction &predicted(const route &by) const noexcept;
     // Whether the route is predicted to be faster than the driver by kernel_margin.
     bool is_faster(const route &by) const noexcept;
+    bool would_be_staged_if_awake() const noexcept; // apart from obstacles
 
 private:
     mutable std::optional<speeds> rates_;

@@ -171,12 +171,15 @@ public:
     // The most recent delays of copies: of the threads, and of kernels at the head of their streams.
     struct delays {
         std::uint64_t threads_ns = 0, start_ns = 0;
-        std::uint64_t idle_ns = 0; // since the last copy ended
+        std::uint64_t idle_ns = 0; // since the last copy ended, or note_use()
     };
     delays delays_on(int device) noexcept;
     // Must be called if a copy uses another route because of the threads' delay. Measures that delay again from time to
     // time.
     void measure_thread_delay() noexcept;
+    // Must be called after a copy that would have been staged if the threads had not been asleep. Another copy that follows
+    // at once is staged.
+    void note_use() noexcept { scheduler_.note_use(); }
     // For all devices.
     std::uint64_t failed_files() const noexcept;
     std::uint64_t staging_bytes() const noexcept { return staging_bytes_.load(std::memory_order_relaxed); }

@@ -175,7 +175,7 @@ launch_work staging_engine::work_of_all(const staged_copy &copy, const tracked_c
             .blocks = max_threads ? std::min(of_all_links, max_threads) : of_all_links,
             .own_blocks = blocks,
             .max_slots_each = staging_channel::max_slots,
-            .are_stores_streamed = is_short == to_device || by_copies,
+            .are_stores_streamed = is_short == to_device || (by_copies && to_device),
             .home = of.buffers.home,
             .caller_helps = copy.caller_helps,
             .is_first_on_stream = copy.is_stream_idle && !by_copies,

@@ -230,7 +230,7 @@ void staging_scheduler::begin_run(staging_launch &launch) noexcept {
 void staging_scheduler::end_run(staging_launch &launch, launch_state next) noexcept {
     launches_.move(launch, next);
     launch.work.buffers->change_copies(-1);
-    ended_ns_.store(clock_ns(), std::memory_order_relaxed);
+    note_use();
 }
 
 void staging_scheduler::report_end(staging_launch &launch) noexcept {
@@ -291,8 +291,10 @@ bool staging_scheduler::has_work() const noexcept {
 
 std::uint64_t staging_scheduler::idle_time(std::uint64_t now) const noexcept {
     const std::uint64_t ended = ended_ns_.load(std::memory_order_relaxed);
-    return copies_in_flight::of_all() != 0 || now < ended ? 0 : now - ended;
+    return pending_ != 0 || now < ended ? 0 : now - ended;
 }
+
+void staging_scheduler::note_use() noexcept { ended_ns_.store(clock_ns(), std::memory_order_relaxed); }
 
 staging_scheduler::outlook staging_scheduler::look_ahead() noexcept {
     const lock held = acquire();

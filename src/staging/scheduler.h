@@ -146,8 +146,10 @@ public:
     std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
     // The most recent delay of the workers, caused by the system running other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
-    // The time since the last copy ended; 0 while there are copies. After a short time, the servers sleep.
+    // The time since the last copy ended, or since note_use(); 0 while there are copies. After a short time, the servers
+    // sleep.
     std::uint64_t idle_time(std::uint64_t now) const noexcept;
+    void note_use() noexcept;
     // Measures that delay again by waking a server, if a server sleeps. Returns immediately.
     void measure_thread_delay() noexcept;
 

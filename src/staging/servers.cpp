@@ -38,6 +38,7 @@ std::uint32_t staging_servers::call_from(home_servers &one, std::uint32_t most) 
 }
 
 void staging_servers::call(std::uint32_t most, int home) noexcept {
+    first_to_wake_ = room(home);
     std::uint32_t called = call_from(of(home), most);
     for (home_servers &one : by_home_)
         called += call_from(one, most - called);
@@ -50,7 +51,8 @@ void staging_servers::unlock(lock &held, std::uint32_t most) noexcept {
     if (unnotified_ == 0) return held.unlock();
     std::uint32_t left = std::min(most, unnotified_), woken[1 + homes];
     unnotified_ -= left;
-    for (std::size_t i = 0; i < std::size(woken); ++i) {
+    for (std::size_t tried = 0; tried < std::size(woken); ++tried) {
+        const std::size_t i = (first_to_wake_ + tried) % std::size(woken);
         home_servers &one = by_home_[i];
         woken[i] = std::min(left, one.unnotified);
         one.unnotified -= woken[i];

@@ -80,6 +80,7 @@ private:
 
     alignas(64) std::uint32_t counts_[static_cast<std::size_t>(server_state::called) + 1] = {};
     std::uint32_t unnotified_ = 0;    // for all homes
+    std::size_t first_to_wake_ = 0;   // the room of the last call
     home_servers by_home_[1 + homes]; // the first is for servers without a home
 };
 

@@ -96,9 +96,11 @@ namespace {
         found.current = current;
         return false;
     }
+    const std::uint64_t begin_ns = is_synchronous ? clock_ns() : 0;
     const call_result result = copy_line(cu, source, destination, copy.width, form, stream);
     if (result == CUDA_SUCCESS)
-        instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+        instance.counters.add(device, route_kind::driver, stream, 1, copy.width,
+                              is_synchronous ? clock_ns() - begin_ns : 0);
     else if (may_pipeline_serve(cu, result, current, stream))
         return false;
     failed = to_error(result);

@@ -12,6 +12,7 @@ namespace ferry {
 inline copy_step by_driver(const copy_step &step) noexcept {
     copy_step driver = {step.shape, step.call, plan_for_driver(step.shape, step.call), {}};
     driver.plan.are_threads_late = step.plan.are_threads_late;
+    driver.plan.are_threads_asleep = step.plan.are_threads_asleep;
     return driver;
 }
 
