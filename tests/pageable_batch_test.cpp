@@ -313,7 +313,8 @@ TEST_F(pageable_batch, urgent_pieces_on_an_idle_stream_are_staged_together) {
 // The driver's call for an array would wait until it has completed on the stream.
 TEST_F(pageable_batch, textures_without_surfaces_are_read_into_buffers_and_wait_for_nothing) {
     constexpr std::uint64_t count = 64, width = 128, height = 128;
-    const bytes source = random_bytes(count * width * height, 9);
+    const bytes expected = random_bytes(count * width * height, 9);
+    bytes source = expected;
     std::vector<CUarray> textures(count);
     std::vector<ferry_copy_desc> copies(count);
     for (std::uint64_t i = 0; i < count; ++i) {
@@ -328,12 +329,20 @@ TEST_F(pageable_batch, textures_without_surfaces_are_read_into_buffers_and_wait_
         copies[i].width = width;
         copies[i].height = height;
     }
-    for (int round = 0; round < 2; ++round) {
+    for (const bool is_source_free : {false, true}) {
         const shares before = counted_by(counted);
-        ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count, nullptr, stream, nullptr, nullptr));
+        driver.reset_counts();
+        {
+            std::optional<gate> held;
+            if (is_source_free) held.emplace(stream);
+            ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count,
+                                             is_source_free ? read_in_the_call : how(), stream, nullptr, nullptr));
+            if (is_source_free) std::fill(source.begin(), source.end(), std::byte{1});
+        }
         wait();
         const shares after = counted_by(counted);
         EXPECT_EQ(after.buffered - before.buffered, count);
+        EXPECT_LE(driver.calls("cuEventRecord"), 8) << "the sources share blocks of 256 KiB";
     }
     for (std::uint64_t i = 0; i < count; ++i) {
         bytes found(width * height);
@@ -346,7 +355,7 @@ TEST_F(pageable_batch, textures_without_surfaces_are_read_into_buffers_and_wait_
         back.Height = height;
         back.Depth = 1;
         ASSERT_OK(raw().cuMemcpy3D(&back));
-        EXPECT_EQ(std::memcmp(found.data(), &source[i * width * height], width * height), 0) << i;
+        EXPECT_EQ(std::memcmp(found.data(), &expected[i * width * height], width * height), 0) << i;
         EXPECT_OK(raw().cuArrayDestroy(textures[i]));
     }
 }

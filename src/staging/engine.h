@@ -178,7 +178,7 @@ public:
     // time.
     void measure_thread_delay() noexcept;
     // Must be called after a copy that would have been staged if the threads had not been asleep. Another copy that follows
-    // at once is staged.
+    // immediately is staged.
     void note_use() noexcept { scheduler_.note_use(); }
     // For all devices.
     std::uint64_t failed_files() const noexcept;
