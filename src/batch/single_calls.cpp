@@ -98,7 +98,7 @@ error single_calls::run(const copy_step &step, std::uint64_t index) noexcept {
     staged_progress *const progress = step.shape.has_file() ? of_.site.files : nullptr;
     copy_site at = site();
     at.index = index;
-    if (!step.call.preferences.no_wait) at.reads = &reads_;
+    at.reads = &reads_;
     if (!is_helped) return run_step(of_.instance, step, at, progress);
     return for_each_step(of_.instance, step, site(), [&](const copy_step &part) noexcept { return run_helped(part); });
 }

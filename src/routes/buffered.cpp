@@ -35,21 +35,14 @@ void pack_rows(const shape &shape, std::byte *packed) noexcept {
 error run_buffered(machine &machine, const copy_step &step, const copy_site &site, staged_progress *) noexcept {
     const std::uint64_t bytes = step.shape.bytes();
     void *block = nullptr;
-    if (error failed = site.reads ? site.reads->take(bytes, block)
-                                  : machine.read_buffers.allocate(bytes, block, !step.call.preferences.no_wait))
-        return failed;
+    read_block of_copy(machine.read_buffers, site.stream);
+    read_block &reads = site.reads ? *site.reads : of_copy;
+    if (error failed = reads.take(bytes, block, !step.call.preferences.no_wait)) return failed;
     pack_rows(step.shape, static_cast<std::byte *>(block));
     shape packed = step.shape;
-    const auto first = reinterpret_cast<std::uintptr_t>(block);
-    packed.source = {memory_kind::pinned,        -1,           nullptr,      0, 0, 0,
-                     {first, first + bytes - 1}, packed.width, packed.height};
+    packed.source = packed_end(memory_kind::pinned, -1, reinterpret_cast<std::uintptr_t>(block), packed);
     const error failed = copy_by_driver(machine, packed, step.call, plan_for_driver(packed, step.call), site);
     machine.uploads.note({site.stream, step.call.context_device}, bytes, false);
-    if (site.reads) return failed;
-    if (failed)
-        static_cast<void>(machine.read_buffers.free(block));
-    else // if recording the event after the copy fails, the block stays in use: the copy may be in flight
-        static_cast<void>(machine.read_buffers.free_on(site.stream, block));
     return failed;
 }
 

@@ -1,5 +1,5 @@
-// Pinned memory into which the calling thread reads the sources of several copies of one call. From the second source on,
-// they share blocks, because allocating a block and freeing it on a stream takes microseconds.
+// Pinned memory into which the calling thread reads the sources of several copies of one call. From the second source
+// on, they share blocks, because allocating a block and freeing it on a stream takes microseconds.
 #pragma once
 
 #include <algorithm>
@@ -18,12 +18,13 @@ public:
 
     // Takes memory for one source. It is in use until the stream has completed the copies that were enqueued before the
     // next block was needed, or before this object ended.
-    error take(std::uint64_t bytes, void *&address) noexcept {
+    // `may_grow`: see pinned_pool.
+    error take(std::uint64_t bytes, void *&address, bool may_grow) noexcept {
         if (bytes > left_) {
             std::uint64_t size = block_ ? std::max(bytes, shared_size) : bytes;
             free();
-            error failed = pool_.allocate(size, block_);
-            if (failed && size != bytes) failed = pool_.allocate(size = bytes, block_); // a small block may be free
+            error failed = pool_.allocate(size, block_, may_grow);
+            if (failed && size != bytes) failed = pool_.allocate(size = bytes, block_, may_grow); // may be free
             if (failed) return failed;
             left_ = size;
             next_ = static_cast<std::byte *>(block_);

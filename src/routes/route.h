@@ -30,7 +30,7 @@ struct copy_site {
     route_kind *taken = nullptr;
     graph_target *node = nullptr; // if not null, the copy becomes this node, and there is no stream
     std::uint64_t index = 0;      // of a copy with a file in its batch: reported if the file fails
-    read_block *reads = nullptr;  // if not null, of the call, for the route BUFFERED
+    read_block *reads = nullptr;  // if not null, the copies of the call share it in the route BUFFERED
 };
 
 inline bool is_obstacle(obstacle why) noexcept { return why != obstacle::none; }
