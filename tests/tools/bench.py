@@ -169,13 +169,19 @@ assert {"line", "8 threads", "line into untouched pages", "rows of 1 KiB", "retu
 assert {row["labels"]["ferry's call"] for row in kinds["line"]} == {"ferry_copy", "ferry_copy_async"}
 for row in kinds["line"]:
     wanted = 0.98 if row["bytes"] < 1 << 20 else 2 if row["bytes"] < 64 << 20 else 4.5 if row["labels"]["copy"] == "H2D" else 2.7
-    assert row["target"] == wanted or (row["bytes"] < 1 << 20 and 0 < row["target"] < wanted), row
+    # The target of a small copy may be lowered by a limit that the run has measured.
+    assert row["target"] == wanted or row["bytes"] < 1 << 20 and 0.1 < row["target"] < wanted, row
     assert row["of_link"]["target"] == (0.85 if row["bytes"] == 64 << 20 else None), row
 assert any(row["bytes"] == 64 << 20 for row in kinds["line"]), "which has both targets"
 assert {row["labels"]["what"] for row in kinds["returns"]} == {f"returns, {when}" for when in
                                                                ["stream idle", "stream busy", "first call",
                                                                 "first call, staging at open"]}
-assert all(row["max_ns"] >= 20e3 for row in kinds["returns"])
+most_ns = {"stream idle": 20e3, "stream busy": 20e3, "first call": 800e3, "first call, staging at open": 30e3}
+for row in kinds["returns"]:
+    wanted = most_ns[row["labels"]["what"].removeprefix("returns, ")]
+    if row["labels"]["route"] == "driver":
+        wanted = max(wanted, 1.05 * row["raw_ns"]["median"])
+    assert abs(row["max_ns"] / wanted - 1) < 1e-9, row
 for way in ["H2D", "D2H"]:
     lines = [line for line in pageable["numbers"] if line["labels"]["copy"] == way]
     for size in {line["labels"]["size"] for line in lines}:

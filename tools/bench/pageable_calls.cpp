@@ -9,16 +9,17 @@ namespace bench {
 namespace {
 
 enum class moment { idle, busy, first, first_prepared };
-constexpr struct {
+struct situation {
     bench::moment moment;
     const char *text;
-    double max_ns;
-} moments[] = {{moment::idle, "returns, stream idle", 20e3},
-               {moment::busy, "returns, stream busy", 20e3},
-               {moment::first, "returns, first call", 800e3},
-               {moment::first_prepared, "returns, first call, staging at open", 30e3}};
-// Where the driver's call is ferry's choice, because it completes first, ferry's call may take this much longer.
-constexpr double share_of_driver = 1.05;
+    double max_ns; // of ferry's call
+};
+constexpr situation situations[] = {{moment::idle, "returns, stream idle", 20e3},
+                                    {moment::busy, "returns, stream busy", 20e3},
+                                    {moment::first, "returns, first call", 800e3},
+                                    {moment::first_prepared, "returns, first call, staging at open", 30e3}};
+// If ferry's route is the driver's call, which blocks, ferry's call may take this multiple of its time.
+constexpr double most_of_driver = 1.05;
 
 // An instance that has not copied anything yet: without options, or with staging set up at open.
 instance open_fresh(const environment &environment, moment moment) {
@@ -35,8 +36,8 @@ void enqueue_big_copy(const session &session) {
                    session.environment.stream.get());
 }
 
-row measure_call(session &session, const direction &direction, std::size_t size, moment moment, const char *text,
-                 double max_ns) {
+row measure_call(session &session, const direction &direction, std::size_t size, const situation &situation) {
+    const auto &[moment, text, max_ns] = situation;
     const environment &environment = session.environment;
     const box copied = line(direction, size);
     const ferry_copy_desc copy = describe(copied);
@@ -72,7 +73,7 @@ row measure_call(session &session, const direction &direction, std::size_t size,
     return {.labels = {text, direction.name, all[1].name, route, all[0].name},
             .bytes = size,
             .times = compare(taken[0], taken[1]),
-            .max_ns = is_by_driver ? std::max(max_ns, share_of_driver * summarise(taken[0]).median) : max_ns,
+            .max_ns = is_by_driver ? std::max(max_ns, most_of_driver * summarise(taken[0]).median) : max_ns,
             .reference_ns = summarise(taken[2])};
 }
 
@@ -128,12 +129,12 @@ void add_calls(session &session, row_list &rows) {
         session.is_quick
             ? std::vector{64 * KiB, MiB, 64 * MiB}
             : std::vector{4 * KiB, 64 * KiB, 256 * KiB, MiB, 4 * MiB, 16 * MiB, 64 * MiB, 256 * MiB, 1024 * MiB};
-    for (const auto &[moment, text, max_ns] : moments)
+    for (const situation &situation : situations)
         for (const direction &direction : pageable_directions(session.workspace))
             for (const std::size_t size : sizes) {
                 if (size > session.workspace.largest) break;
-                session.progress.show("pageable", std::string(direction.name) + ' ' + text, size);
-                rows.push_back(measure_call(session, direction, size, moment, text, max_ns));
+                session.progress.show("pageable", std::string(direction.name) + ' ' + situation.text, size);
+                rows.push_back(measure_call(session, direction, size, situation));
             }
     session.progress.show("pageable", "H2A textures", std::size_t{1} << 20);
     rows.push_back(measure_textures(session));
