@@ -1,9 +1,9 @@
 #include "advice.h"
 
-#include "words.h"
-
 #include <cmath>
 #include <cstdio>
+
+#include "words.h"
 
 namespace ferry_info {
 
