@@ -48,10 +48,10 @@ struct staged_chunk {
     std::uint64_t bytes() const noexcept { return rows * width; }
 };
 
-// Shorter copies have smaller chunks, so that several threads fill slots while the device empties other slots. The block
-// waits for each chunk's fence and message, so chunks must not be too small: copies of 4 MiB took 198 us to the device
-// and 209 us from it in chunks of 128 KiB, 226 and 245 us in chunks of 64 KiB, and 232 and 237 us in chunks of 256 KiB
-// (H200, 8 threads asleep before, 2026-11-30).
+// Shorter copies have smaller chunks, so that several threads fill slots while the device empties other slots. The
+// block waits for each chunk's fence and message, so chunks must not be too small: copies of 4 MiB took 218 us to the
+// device and 215 us from it in chunks of 128 KiB, 230 and 251 us in chunks of 64 KiB, and 232 and 237 us in chunks of
+// 256 KiB (H200, 8 threads asleep before, 2026-11-30).
 constexpr std::uint64_t min_chunk = std::uint64_t{128} << 10; // bytes
 constexpr std::uint64_t overlapping_chunks = 128;
 constexpr std::uint64_t room_for_a_chunk(std::uint64_t bytes, std::uint64_t slot_size,
