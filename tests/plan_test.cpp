@@ -648,8 +648,8 @@ TEST(staged_plan, late_staging_is_predicted_and_avoided) {
     }
 }
 
-// Threads that sleep delay copies to the host. To the device, the driver loses as much after a pause. An asynchronous copy
-// is staged after a short pause nevertheless, because the driver's call would block the caller.
+// Threads that sleep delay copies to the host. To the device, the driver loses as much after a pause. An asynchronous
+// copy is staged after a short pause nevertheless, because the driver's call would block the caller.
 TEST(staged_plan, threads_that_sleep_count_against_staging_to_the_host) {
     constexpr std::uint64_t us = 1000;
     for (const copy_form form : {at_once, on_a_stream}) {

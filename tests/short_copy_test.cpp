@@ -79,7 +79,8 @@ protected:
         const auto *const first = reinterpret_cast<const std::byte *>(from.address + offset);
         return bytes(first, first + size);
     }
-    // Asynchronous copies on a stream and synchronous copies between all kinds of memory. `enter` changes the current context for the call.
+    // Asynchronous copies on a stream and synchronous copies between all kinds of memory. `enter` changes the current
+    // context for the call.
     template <class Enter> void check_all(CUstream stream, const Enter &enter) {
         for (const bool is_synchronous : {false, true})
             check_all(stream, is_synchronous, enter);

@@ -490,8 +490,8 @@ TEST_F(without_kernels, any_operation_that_the_driver_refuses_leaves_nothing_wai
     driver.heal();
 }
 
-// A driver that refuses the waits of a copy's second group once two threads are in pages of the source that do not arrive.
-// The pages arrive 50 ms later.
+// A driver that refuses the waits of a copy's second group once two threads are in pages of the source that do not
+// arrive. The pages arrive 50 ms later.
 struct refusal_while_stuck {
     static inline stuck_pages *source = nullptr;
     static inline int calls = 0;

@@ -802,11 +802,12 @@ typedef struct ferry_ticket ferry_ticket;
  * destination. If 32 MiB of such sources are in use, a copy with CALL waits as above 1 MiB.
  *
  * Copies of pageable memory are not staged if the other end is managed memory or memory of another device; if the call
- * does not wait for a copy of more than 256 MiB, the other end is an array without a surface, and there is no memory for
- * a buffer; if the options exclude staging; and with NO_KERNELS if no slots are free or the call does not wait for a copy
- * of more than 256 MiB (see docs/staging.md). Before these copies, ferry does not wait for earlier work if the source may
- * be read before that work, but the driver may (docs/contract.md). Memory of a host pool does not count as host memory
- * here if the device of the copy's other end has access to the pool, or between host memory the stream's device.
+ * does not wait for a copy of more than 256 MiB, the other end is an array without a surface, and there is no memory
+ * for a buffer; if the options exclude staging; and with NO_KERNELS if no slots are free or the call does not wait for
+ * a copy of more than 256 MiB (see docs/staging.md). Before these copies, ferry does not wait for earlier work if the
+ * source may be read before that work, but the driver may (docs/contract.md). Memory of a host pool does not count as
+ * host memory here if the device of the copy's other end has access to the pool, or between host memory the stream's
+ * device.
  *
  * NULL:          `ticket`, `options`.
  * Blocking:      stream, where the table says that the call waits. Otherwise driver_lock. The first copy by a kernel in

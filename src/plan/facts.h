@@ -27,7 +27,7 @@ struct staging_facts {
     // The recent delays of staged copies: of the threads, if the system runs other threads, and of the kernel, if other
     // kernels occupy the device.
     std::uint64_t thread_delay_ns = 0, start_delay_ns = 0;
-    std::uint64_t idle_ns = 0; // since the last staged copy ended
+    std::uint64_t idle_ns = 0; // time in which the threads had no work; 0 while they have some
 };
 
 // What devices and links other than the copy's own can do.

@@ -9,11 +9,11 @@ namespace ferry {
 // kernels occupy SMs.
 constexpr double kernel_margin = 1.05;
 
-// The time that a staged copy loses if the threads sleep when it begins. To the device, the driver's call loses about as
-// much after a pause, because its source is no longer in the processor's cache. From the device, a copy of 1 MiB took
-// 135 to 150 us after 0.4 ms and 200 to 235 us after 10 ms, and the driver's call 114 and 140 us (H200, 2026-11-30). The
-// driver's call blocks the caller for all its time. So for an asynchronous copy the loss counts only after a pause in which
-// the processors fall asleep too, because then the call for a staged copy takes as long.
+// The time that a staged copy loses if the threads sleep when it begins. To the device, the driver's call loses about
+// as much after a pause, because its source is no longer in the processor's cache. From the device, a copy of 1 MiB
+// took 135 to 150 us after 0.4 ms and 200 to 235 us after 10 ms, and the driver's call 114 and 140 us (H200,
+// 2026-11-30). The driver's call blocks the caller for all its time. So for an asynchronous copy the loss counts only
+// after a pause in which the processors fall asleep too, because then the call for a staged copy takes as long.
 constexpr double ns_to_wake(copy_direction direction, copy_form form, std::uint64_t idle_ns) noexcept {
     const std::uint64_t awake_ns = form == copy_form::synchronous ? 50'000 : 2'000'000;
     return direction == copy_direction::device_to_host && idle_ns > awake_ns ? 60'000 : 0;

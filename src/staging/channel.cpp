@@ -127,8 +127,8 @@ bool is_discarded(const staging_launch &launch) noexcept {
     return launch.work.by_copies && launch.shared.is_cut_short.load(std::memory_order_seq_cst);
 }
 
-// Whether the stream of a copy to the device does not wait for the next chunk of the channel, because the launch was cut
-// short. The program may have freed the source. Must be called while away.
+// Whether the stream of a copy to the device does not wait for the next chunk of the channel, because the launch was
+// cut short. The program may have freed the source. Must be called while away.
 bool is_left_out(const staging_launch &launch, const staging_channel &channel) noexcept {
     return is_discarded(launch) &&
            next_copy(launch, channel) >= launch.shared.copies_enqueued.load(std::memory_order_relaxed);

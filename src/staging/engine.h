@@ -177,8 +177,8 @@ public:
     // Must be called if a copy uses another route because of the threads' delay. Measures that delay again from time to
     // time.
     void measure_thread_delay() noexcept;
-    // Must be called after a copy that would have been staged if the threads had not been asleep. Another copy that follows
-    // immediately is staged.
+    // Must be called after a copy that would have been staged if the threads had not been asleep. Another copy that
+    // follows immediately is staged.
     void note_use() noexcept { scheduler_.note_use(); }
     // For all devices.
     std::uint64_t failed_files() const noexcept;

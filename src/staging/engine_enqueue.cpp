@@ -22,8 +22,8 @@ namespace {
 // sending all slots through memory would be slower. A box has larger chunks than pieces, so its slots leave the cache
 // sooner (H100, 32 MiB: 41 GB/s, and 36 with streaming stores).
 // To the host: streaming stores are faster, because they do not read the destination before they write it.
-// A copy without a kernel keeps all its chunks in few slots, which never leave the cache: 256 MiB reached 29 GB/s to the
-// device, and 37 with streaming stores (H200).
+// Without a kernel, to the device: all chunks of a copy use few slots, which never leave the cache. 256 MiB reached 29
+// GB/s, and 37 with streaming stores (H200).
 constexpr std::uint64_t cached_bytes = std::uint64_t{32} << 20, cached_bytes_of_box = std::uint64_t{16} << 20;
 
 // Maximum size in bytes of a launch on a device with a display watchdog, which kills kernels after 2 s (Windows) to

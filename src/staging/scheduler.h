@@ -71,9 +71,9 @@ public:
     // Releases the captured launches of a copy once no graph can run them any more.
     void release_captured(staging_launch &first) noexcept;
     // Ends a copy-engine launch once its first `arriving` chunks have arrived, because the driver rejects the rest.
-    // Workers may still serve the next group of chunks. On return, none accesses the program's memory for chunks for which
-    // the stream does not wait. The launch's slots and record are never used again, because the stream may
-    // still execute one of its copies.
+    // Workers may still serve the next group of chunks. On return, none accesses the program's memory for chunks for
+    // which the stream does not wait. The launch's slots and record are never used again, because the stream may still
+    // execute one of its copies.
     void cut_short(staging_launch &launch, std::uint64_t arriving) noexcept;
     // Cancels a launch before it starts, although its kernel was launched: its blocks find no work.
     void cancel(staging_launch &launch) noexcept;
@@ -146,8 +146,8 @@ public:
     std::uint64_t longest_wait(const staging_buffers &buffers, std::uint64_t now) noexcept;
     // The most recent delay of the workers, caused by the system running other threads.
     const recent_delay &thread_delay() const noexcept { return thread_delay_; }
-    // The time since the last copy ended, or since note_use(); 0 while there are copies. After a short time, the servers
-    // sleep.
+    // The time since the last copy ended, or since note_use(); 0 while there are copies. After a short time, the
+    // servers sleep.
     std::uint64_t idle_time(std::uint64_t now) const noexcept;
     void note_use() noexcept;
     // Measures that delay again by waking a server, if a server sleeps. Returns immediately.

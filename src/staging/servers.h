@@ -57,9 +57,9 @@ public:
     // Calls up to `most` sleeping servers, preferring servers with this home.
     void call(std::uint32_t most, int home) noexcept;
     void call_all() noexcept { call(count(server_state::asleep), -1); }
-    // Unlocks the mutex, and then makes the system calls for at most `most` of the called servers, because each call takes
-    // a microsecond or more. The servers that wake make the calls for the others when they unlock the mutex themselves.
     static constexpr std::uint32_t woken_by_server = 3;
+    // Unlocks the mutex, and then makes the system calls for at most `most` of the called servers, because each call
+    // takes a microsecond or more. The servers that wake make the calls for the others when they unlock the mutex.
     void unlock(lock &held, std::uint32_t most = woken_by_server) noexcept;
 
 private:

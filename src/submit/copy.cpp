@@ -74,9 +74,9 @@ namespace {
 }
 
 // The short path: a contiguous copy within the device of the current context, or between it and host memory. The driver
-// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. A synchronous
-// copy has one end in pinned memory, because the driver's call returns before other copies are complete. Returns false if
-// the pipeline must run the copy.
+// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. A
+// synchronous copy has one end in pinned memory, because the driver's call returns before other copies are complete.
+// Returns false if the pipeline must run the copy.
 [[gnu::hot, gnu::noinline, gnu::flatten]] bool run_short(ferry_instance &instance, const ferry_copy_desc &copy,
                                                          copy_form form, CUstream stream, short_findings &found,
                                                          error &failed) noexcept {
