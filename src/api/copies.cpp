@@ -14,20 +14,27 @@ namespace {
     return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1, options.tag};
 }
 
+// Copies with options, a ticket or a trace.
+[[gnu::noinline]] error copy_with_extras(ferry_instance &instance, const ferry_copy_desc &desc,
+                                         const ferry_copy_options *given, copy_form form, CUstream stream,
+                                         ferry_ticket **ticket) noexcept {
+    call_options options;
+    if (error failed = choose_options(instance, given, options)) return failed;
+    const auto run = [&]() noexcept {
+        return ticket ? run_copy_with_ticket(instance, desc, options, stream, *ticket)
+                      : run_copy(instance, desc, options.preferences, form, stream);
+    };
+    return instance.trace ? instance.trace.run(call_of(desc, options, form, stream), run) : run();
+}
+
 [[gnu::hot]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
                                      const ferry_copy_options *given, copy_form form, CUstream stream,
                                      ferry_ticket **ticket, ferry_error_info *details) noexcept {
     if (ticket) *ticket = nullptr;
     if (!instance || !desc) return report_null(details, instance, desc);
-    call_options options;
-    if (error failed = choose_options(*instance, given, options)) return report(details, failed);
-    const auto run = [&]() noexcept {
-        return ticket ? run_copy_with_ticket(*instance, *desc, options, stream, *ticket)
-                      : run_copy(*instance, *desc, options.preferences, form, stream);
-    };
-    if (instance->trace) [[unlikely]]
-        return report(details, instance->trace.run(call_of(*desc, options, form, stream), run));
-    return report(details, run());
+    const bool is_plain = !given && !ticket && !instance->trace;
+    return report(details, is_likely(is_plain) ? run_copy(*instance, *desc, instance->options.preferences, form, stream)
+                                               : copy_with_extras(*instance, *desc, given, form, stream, ticket));
 }
 
 int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, const ferry_copy_options *given,

@@ -133,26 +133,6 @@ error count_memory(ferry_instance &instance, int device, ferry_device_memory_inf
     return current == standard ? ok : add_unused(instance.cu, current, found.pool_unused);
 }
 
-error describe_address(ferry_instance &instance, std::uint64_t address, ferry_address_info &found) noexcept {
-    address_facts facts;
-    const auto look_up = [&]() noexcept {
-        return look_up_whole_range(instance.cu, instance.pinned.ranges(), address, facts);
-    };
-    if (error failed = look_up()) return failed;
-    if (facts.kind == memory_kind::pinned && (facts.pool || !facts.device_address)) {
-        context_scope scope(instance.cu); // the look-up may have run without a current context
-        if (error failed = enter_any(instance, nullptr, scope)) return failed;
-        if (error failed = look_up()) return failed;
-    }
-    found.memory = public_kind(kind_to_context(facts));
-    found.device = facts.device;
-    found.range_start = facts.range_start;
-    found.range_size = facts.range_size;
-    found.device_address = facts.device_address;
-    found.pool = facts.pool;
-    return {};
-}
-
 } // namespace
 
 extern "C" {
@@ -361,14 +341,6 @@ int32_t ferry_array_desc_get_footprint(const ferry_array_desc *desc, uint32_t le
     if (count) *count = laid_out;
     if (size) *size = bytes;
     return report(details, ok);
-}
-
-int32_t ferry_address_get_info(ferry_instance *instance, uint64_t address, ferry_address_info *info,
-                               ferry_error_info *details) {
-    if (!instance || !info) return report_null(details, instance, info);
-    ferry_address_info found = {};
-    if (error failed = describe_address(*instance, address, found)) return report(details, failed);
-    return report(details, write_sized(found, info));
 }
 
 } // extern "C"

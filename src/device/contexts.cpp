@@ -99,14 +99,7 @@ bool device_contexts::keeps(CUcontext context) const noexcept {
     return false;
 }
 
-bool device_contexts::find(CUcontext context, int &device) const noexcept {
-    for (device = 0; device < count_; ++device)
-        if (slots_[device].in_use.load(std::memory_order_relaxed) == context) return true;
-    return false;
-}
-
-error device_contexts::find_device_of_current(CUcontext current, int &device) const noexcept {
-    if (find(current, device)) return {};
+error device_contexts::find_device_of_current(int &device) const noexcept {
     CUdevice handle = 0;
     if (call_result result = cu_.cuCtxGetDevice(&handle)) return to_error(result);
     for (device = 0; device < count_; ++device)

@@ -57,18 +57,22 @@ public:
     // Returns the device of `current`, which must be the current context.
     error device_of_current(CUcontext current, int &device) const noexcept {
         device = 0;
-        return count_ == 1 ? ok : find_device_of_current(current, device);
+        return count_ == 1 || find(current, device) ? ok : find_device_of_current(device);
     }
     error device_of(CUcontext context, int &device) const noexcept;
     // Finds the device for which `context` is used, without a driver call. False if it is used for no device.
-    bool find(CUcontext context, int &device) const noexcept;
+    bool find(CUcontext context, int &device) const noexcept {
+        for (device = 0; device < count_; ++device)
+            if (slots_[device].in_use.load(std::memory_order_relaxed) == context) return true;
+        return false;
+    }
     // Waits for all work of the current context. CUDA 13.0 can deadlock if two threads call cuCtxSynchronize while
     // other threads use memory pools (docs/driver.md), so ferry serialises these calls per device.
     error synchronise_current() noexcept;
 
 private:
     error retain_primary(int device) noexcept; // requires the mutex
-    [[gnu::hot, gnu::noinline]] error find_device_of_current(CUcontext current, int &device) const noexcept;
+    [[gnu::cold, gnu::noinline]] error find_device_of_current(int &device) const noexcept;
 
     struct slot {
         std::atomic<CUcontext> in_use = nullptr;

@@ -73,20 +73,22 @@ std::int32_t report(ferry_error_info *details, const error &what, error_item whe
     // A struct_size of 0 means the size of the struct's first version, which is the smallest that a caller can have.
     constexpr std::uint32_t first_size = 56, smallest_size = 8; // see plausible_size, base/sized.h
     if (details->struct_size == 0) details->struct_size = first_size;
-    const ferry_error_info info = {details->struct_size,
-                                   what.status,
-                                   what.side,
-                                   what.field,
-                                   where.index,
-                                   what.limit,
-                                   what.value,
-                                   what.status ? name_of_call(what.status.call) : nullptr,
-                                   where.item,
-                                   static_cast<std::int32_t>(what.numbers)};
-    if (details->struct_size >= sizeof info)
-        *details = info;
-    else if (details->struct_size >= smallest_size)
-        std::memcpy(details, &info, details->struct_size);
+    const bool is_whole = details->struct_size >= sizeof *details;
+    ferry_error_info shorter;
+    ferry_error_info &info = is_whole ? *details : shorter;
+    info.status = what.status;
+    info.side = what.side;
+    info.field = what.field;
+    info.index = where.index;
+    info.limit = what.limit;
+    info.value = what.value;
+    info.driver_function = what.status ? name_of_call(what.status.call) : nullptr;
+    info.item = where.item;
+    info.numbers = static_cast<std::int32_t>(what.numbers);
+    if (!is_whole && details->struct_size >= smallest_size) {
+        shorter.struct_size = details->struct_size;
+        std::memcpy(details, &shorter, details->struct_size);
+    }
     return what.status;
 }
 

@@ -87,15 +87,14 @@ error run_driver_route(const driver_table &cu, const shape &shape, const copy_pl
 
 call_result copy_line(const driver_table &cu, const line_end &source, const line_end &destination, std::uint64_t bytes,
                       copy_form form, CUstream stream) noexcept {
-    CUDA_MEMCPY3D call = {};
-    call.srcMemoryType = memory_type(source.kind);
-    call.srcHost = reinterpret_cast<const void *>(source.address);
-    call.srcDevice = source.address;
-    call.dstMemoryType = memory_type(destination.kind);
-    call.dstHost = reinterpret_cast<void *>(destination.address);
-    call.dstDevice = destination.address;
-    call.WidthInBytes = bytes;
-    call.Height = call.Depth = 1;
+    shape line;
+    line.source = line_end_at(source.kind, -1, source.address, bytes);
+    line.destination = line_end_at(destination.kind, -1, destination.address, bytes);
+    line.width = bytes;
+    line.height = line.depth = 1;
+    CUDA_MEMCPY3D call;
+    lower(line, call);
+    call.reserved0 = call.reserved1 = nullptr;
     return form == copy_form::synchronous ? cu.cuMemcpy3D(&call) : cu.cuMemcpy3DAsync(&call, stream);
 }
 

@@ -251,8 +251,7 @@ error external_objects::map_all(const ferry_external_memory_desc &desc, made_mem
     return refuse_option(FERRY_ERROR_OUT_OF_BOUNDS, FERRY_FIELD_SIZE, numbers::value, 0, desc.size);
 }
 
-bool external_objects::is_part(std::uint64_t address) noexcept {
-    if (!has_memory_.load(std::memory_order_relaxed)) return false;
+bool external_objects::is_part_of_any(std::uint64_t address) noexcept {
     const lock_guard lock(mutex_);
     return find_if(memories_.all, [&](const made_memory &one) {
         return one.address != 0 && !one.is_ending && address - one.address < one.size;

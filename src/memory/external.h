@@ -39,7 +39,9 @@ public:
     };
     bool find(CUexternalMemory memory, made_memory &found) noexcept;
     // Whether the object ends with an import.
-    bool is_part(std::uint64_t address) noexcept;
+    bool is_part(std::uint64_t address) noexcept {
+        return is_unlikely(has_memory_.load(std::memory_order_relaxed)) && is_part_of_any(address);
+    }
     bool is_part(CUmipmappedArray array) noexcept;
 
     // The texels of an image. They are destroyed individually or with their import, whichever happens first.
@@ -78,6 +80,7 @@ public:
     void forget(CUcontext context) noexcept;
 
 private:
+    bool is_part_of_any(std::uint64_t address) noexcept;
     using lock_guard = std::lock_guard<std::mutex>;
     // No driver call runs with the mutex locked: the call may wait for work that needs a thread which waits for the
     // mutex. So space for a record is reserved before the driver call that creates the object. `in_flight` counts these

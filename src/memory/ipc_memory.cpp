@@ -302,8 +302,8 @@ void ipc_memory::end_record(const opened_memory &opened, bool is_gone) noexcept 
     }
 }
 
-bool ipc_memory::is_imported(std::uint64_t address) noexcept {
-    if (!has_imported_.load(std::memory_order_relaxed) || process_.check_driver()) return false;
+bool ipc_memory::is_in_import(std::uint64_t address) noexcept {
+    if (process_.check_driver()) return false;
     const lock_guard lock(mutex_);
     const imported_memory *const known = find_address(address);
     return known && (known->context || known->pool);

@@ -55,7 +55,9 @@ public:
     bool is_closed(CUmemoryPool pool) noexcept;
 
     // Returns whether an address is in memory of another process.
-    bool is_imported(std::uint64_t address) noexcept;
+    bool is_imported(std::uint64_t address) noexcept {
+        return is_unlikely(has_imported_.load(std::memory_order_relaxed)) && is_in_import(address);
+    }
     // Returns whether a pool belongs to another process, and the location of the pool.
     bool is_imported(CUmemoryPool pool, pool_location &where) noexcept;
 
@@ -69,6 +71,7 @@ public:
     void forget_context(CUcontext context) noexcept;
 
 private:
+    bool is_in_import(std::uint64_t address) noexcept;
     using lock_guard = std::lock_guard<std::mutex>;
 
     void end_record(const opened_memory &opened, bool is_gone) noexcept;

@@ -43,24 +43,37 @@ namespace {
                                                 const copy_preferences &wanted) noexcept {
     const std::uint64_t from = copy.source.address, to = copy.destination.address, most = copy.width - 1;
     const auto fits = [&](std::uint64_t address) noexcept { return address <= UINT64_MAX - most; };
-    return !wanted.any_but_order() && !wanted.no_wait && !instance.full_checks && !instance.trace &&
-           is_contiguous_copy(copy, instance.limits) && fits(from) && fits(to) &&
-           (from > to ? from - to : to - from) > most;
+    return !wanted.any_but_order() && !wanted.no_wait && !instance.trace && is_contiguous_copy(copy, instance.limits) &&
+           fits(from) && fits(to) && (from > to ? from - to : to - from) > most;
+}
+
+// Queries the kind of one end of `width` bytes. With full checks, it must lie within one allocation or registration.
+[[gnu::hot, gnu::noinline, gnu::flatten]] bool query_short(const ferry_instance &instance, const ferry_place &place,
+                                                           std::uint64_t width, int device,
+                                                           memory_kind &kind) noexcept {
+    const bool is_full = is_unlikely(instance.full_checks);
+    address_facts facts;
+    const address_query query = is_full ? address_query::everything : address_query::kind_and_reach;
+    if (look_up_address(instance.cu, place.address, query, facts)) return false;
+    kind = kind_to_context(facts);
+    if (facts.kind == memory_kind::pageable) return place.kind != FERRY_KIND_DEVICE;
+    const std::uint64_t before = place.address - facts.range_start;
+    if (is_full && (facts.range_size < width || before > facts.range_size - width)) return false;
+    if (kind == memory_kind::pinned) return place.kind != FERRY_KIND_DEVICE;
+    const bool may_be_device = place.kind == FERRY_KIND_DEVICE || place.kind == FERRY_KIND_ANY;
+    return kind == memory_kind::device && facts.device == device && may_be_device;
 }
 
 // Finds the kind of one end. Whether the short path serves it: host memory, except for host pools, and memory of the
 // current context's device.
-[[gnu::always_inline]] inline bool look_up_short(const driver_table &cu, const ferry_place &place, int device,
-                                                 line_end &end, bool &is_unknown) noexcept {
-    end = {place.kind == FERRY_KIND_PINNED ? memory_kind::pinned : memory_kind::device, place.address};
-    if (place.kind == FERRY_KIND_PINNED) return true;
-    if (place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN) return place.device == device;
-    address_facts facts;
-    if (look_up_address(cu, place.address, address_query::kind_and_reach, facts)) return false;
-    end.kind = kind_to_context(facts);
-    is_unknown = facts.kind == memory_kind::pageable;
-    if (end.kind == memory_kind::pinned || is_unknown) return place.kind != FERRY_KIND_DEVICE;
-    return end.kind == memory_kind::device && place.kind != FERRY_KIND_HOST && facts.device == device;
+[[gnu::always_inline]] inline bool look_up_short(const ferry_instance &instance, const ferry_place &place,
+                                                 std::uint64_t width, int device, line_end &end) noexcept {
+    const bool says_pinned = place.kind == FERRY_KIND_PINNED;
+    const bool says_device = place.kind == FERRY_KIND_DEVICE && place.device != FERRY_DEVICE_UNKNOWN;
+    if (says_device && place.device != device) return false;
+    end = {says_pinned ? memory_kind::pinned : memory_kind::device, place.address};
+    const bool is_stated = (says_pinned || says_device) && !is_unlikely(instance.full_checks);
+    return is_stated || query_short(instance, place, width, device, end.kind);
 }
 
 // Whether the pipeline may serve a copy that the driver has refused: it divides copies of memory that is registered in
@@ -73,38 +86,43 @@ namespace {
            of_stream != current;
 }
 
+// No result of the driver.
+constexpr call_result not_run = {static_cast<CUresult>(-1)};
+
 // The short path: a contiguous copy within the device of the current context, or between it and host memory. The driver
 // accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. A
 // synchronous copy has one end in pinned memory, because the driver's call returns before other copies are complete.
-// Returns false if the pipeline must run the copy.
-[[gnu::hot, gnu::noinline, gnu::flatten]] bool run_short(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                         copy_form form, CUstream stream, short_findings &found,
-                                                         error &failed) noexcept {
+// Returns not_run if the pipeline must run the copy.
+[[gnu::hot, gnu::noinline, gnu::flatten]] call_result run_short(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                                copy_form form, CUstream stream,
+                                                                short_findings &found) noexcept {
     const driver_table &cu = instance.cu;
     CUcontext current = nullptr;
     int device = 0;
-    if (cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device)) return false;
+    if (cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device))
+        return not_run;
     line_end source, destination;
-    if (!look_up_short(cu, copy.source, device, source, found.is_source_unknown) ||
-        !look_up_short(cu, copy.destination, device, destination, found.is_destination_unknown))
-        return false;
+    if (!look_up_short(instance, copy.source, copy.width, device, source)) return not_run;
+    found.is_source_unknown = source.kind == memory_kind::pageable;
+    if (!look_up_short(instance, copy.destination, copy.width, device, destination)) return not_run;
+    found.is_destination_unknown = destination.kind == memory_kind::pageable;
     const bool is_synchronous = form == copy_form::synchronous;
-    if (is_host(source.kind) ? is_host(destination.kind) : is_synchronous && !is_host(destination.kind)) return false;
+    if (is_host(source.kind) ? is_host(destination.kind) : is_synchronous && !is_host(destination.kind)) return not_run;
     if (found.is_source_unknown || found.is_destination_unknown) {
-        found.is_small_pageable = !is_synchronous && copy.width <= max_small_copy;
+        found.is_small_pageable = !is_synchronous && copy.width <= max_small_copy && !instance.full_checks;
         found.device = device;
         found.current = current;
-        return false;
+        return not_run;
     }
+    if (instance.full_checks && instance.deferred.may_hold_any()) return not_run;
     const std::uint64_t begin_ns = is_synchronous ? clock_ns() : 0;
     const call_result result = copy_line(cu, source, destination, copy.width, form, stream);
     if (result == CUDA_SUCCESS)
         instance.counters.add(device, route_kind::driver, stream, 1, copy.width,
                               is_synchronous ? clock_ns() - begin_ns : 0);
     else if (may_pipeline_serve(cu, result, current, stream))
-        return false;
-    failed = to_error(result);
-    return true;
+        return not_run;
+    return result;
 }
 
 // The short path of a small copy between pageable memory and the device of the current context, if the driver's call is
@@ -168,12 +186,16 @@ namespace {
 error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
                CUstream stream) noexcept {
     short_findings found;
-    error result;
-    bool is_done = may_be_short(instance, copy, wanted) && run_short(instance, copy, form, stream, found, result);
-    if (found.is_small_pageable) is_done = run_short_pageable(instance, copy, wanted, stream, found, result);
-    if (!is_done) result = run_in_pipeline(instance, copy, wanted, form, stream, found);
-    if (result) result = note_failed_copy(instance, copy, form, stream, result);
-    return result;
+    error failed;
+    if (may_be_short(instance, copy, wanted)) {
+        const call_result result = run_short(instance, copy, form, stream, found);
+        if (is_likely(result == CUDA_SUCCESS)) return {};
+        if (result != not_run) return note_failed_copy(instance, copy, form, stream, to_error(result));
+        if (found.is_small_pageable && run_short_pageable(instance, copy, wanted, stream, found, failed))
+            return failed ? note_failed_copy(instance, copy, form, stream, failed) : ok;
+    }
+    failed = run_in_pipeline(instance, copy, wanted, form, stream, found);
+    return failed ? note_failed_copy(instance, copy, form, stream, failed) : ok;
 }
 
 } // namespace ferry
