@@ -14,27 +14,19 @@ namespace {
     return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1, options.tag};
 }
 
-// Copies with options, a ticket or a trace.
-[[gnu::noinline]] error copy_with_extras(ferry_instance &instance, const ferry_copy_desc &desc,
-                                         const ferry_copy_options *given, copy_form form, CUstream stream,
-                                         ferry_ticket **ticket) noexcept {
-    call_options options;
-    if (error failed = choose_options(instance, given, options)) return failed;
-    const auto run = [&]() noexcept {
-        return ticket ? run_copy_with_ticket(instance, desc, options, stream, *ticket)
-                      : run_copy(instance, desc, options.preferences, form, stream);
-    };
-    return instance.trace ? instance.trace.run(call_of(desc, options, form, stream), run) : run();
-}
-
-[[gnu::hot]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
-                                     const ferry_copy_options *given, copy_form form, CUstream stream,
-                                     ferry_ticket **ticket, ferry_error_info *details) noexcept {
+[[gnu::noinline]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
+                                          const ferry_copy_options *given, copy_form form, CUstream stream,
+                                          ferry_ticket **ticket, ferry_error_info *details) noexcept {
     if (ticket) *ticket = nullptr;
     if (!instance || !desc) return report_null(details, instance, desc);
-    const bool is_plain = !given && !ticket && !instance->trace;
-    return report(details, is_likely(is_plain) ? run_copy(*instance, *desc, instance->options.preferences, form, stream)
-                                               : copy_with_extras(*instance, *desc, given, form, stream, ticket));
+    call_options options;
+    if (error failed = choose_options(*instance, given, options)) return report(details, failed);
+    const auto run = [&]() noexcept {
+        return ticket ? run_copy_with_ticket(*instance, *desc, options, stream, *ticket)
+                      : run_copy(*instance, *desc, options.preferences, form, stream);
+    };
+    if (!instance->trace) return report(details, run());
+    return report(details, instance->trace.run(call_of(*desc, options, form, stream), run));
 }
 
 int32_t explain_and_report(ferry_instance *instance, const ferry_copy_desc *desc, const ferry_copy_options *given,
@@ -69,7 +61,14 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const 
 [[gnu::hot]] int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy,
                                       const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
                                       ferry_error_info *details) {
-    return copy_and_report(instance, copy, options, copy_form::asynchronous, stream, ticket, details);
+    const bool is_usual = instance && copy && !options && !ticket && !instance->trace;
+    if (is_unlikely(!is_usual))
+        return copy_and_report(instance, copy, options, copy_form::asynchronous, stream, ticket, details);
+    const copy_preferences &wanted = instance->options.preferences;
+    short_findings found;
+    const call_result result = run_short(*instance, *copy, wanted, copy_form::asynchronous, stream, found);
+    if (is_likely(result == CUDA_SUCCESS)) return report_success(details);
+    return report(details, run_long(*instance, *copy, wanted, copy_form::asynchronous, stream, result, found));
 }
 
 int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
@@ -82,7 +81,7 @@ int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, u
                                const ferry_copy_options *options, CUstream_st *stream, ferry_ticket **ticket,
                                ferry_error_info *details) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
-    return copy_and_report(instance, &desc, options, copy_form::asynchronous, stream, ticket, details);
+    return ferry_copy_async(instance, &desc, options, stream, ticket, details);
 }
 
 int32_t ferry_copy_explain(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,

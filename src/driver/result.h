@@ -47,6 +47,16 @@ struct error_item {
 // Fills `details` up to its size, unless it is null, and returns the status.
 [[gnu::hot]] std::int32_t report(ferry_error_info *details, const error &what, error_item where = {}) noexcept;
 
+// Same as report(details, ok), in line.
+[[gnu::always_inline]] inline std::int32_t report_success(ferry_error_info *details) noexcept {
+    if (!details) return FERRY_SUCCESS;
+    const std::uint32_t size = details->struct_size;
+    if (is_unlikely(size < sizeof *details)) return report(details, ok);
+    *details = {};
+    details->struct_size = size;
+    return FERRY_SUCCESS;
+}
+
 // All null and 0 for results that this version of ferry does not know.
 struct driver_result {
     const char *name = nullptr;

@@ -86,44 +86,57 @@ namespace {
            of_stream != current;
 }
 
-// No result of the driver.
-constexpr call_result not_run = {static_cast<CUresult>(-1)};
+// Whether the driver's call is the whole copy: a copy of pinned memory, or an asynchronous one within a device. A
+// synchronous call returns before other copies are complete.
+constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form) noexcept {
+    if (from == memory_kind::pinned) return to == memory_kind::device;
+    return from == memory_kind::device &&
+           (to == memory_kind::pinned || (to == memory_kind::device && form == copy_form::asynchronous));
+}
 
-// The short path: a contiguous copy within the device of the current context, or between it and host memory. The driver
-// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. A
-// synchronous copy has one end in pinned memory, because the driver's call returns before other copies are complete.
-// Returns not_run if the pipeline must run the copy.
-[[gnu::hot, gnu::noinline, gnu::flatten]] call_result run_short(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                                copy_form form, CUstream stream,
-                                                                short_findings &found) noexcept {
+[[gnu::cold, gnu::noinline]] call_result copy_and_count_wait(ferry_instance &instance, const line_end &source,
+                                                             const line_end &destination, std::uint64_t bytes,
+                                                             int device) noexcept {
+    const std::uint64_t begin_ns = clock_ns();
+    const call_result result = copy_line(instance.cu, source, destination, bytes, copy_form::synchronous, nullptr);
+    if (result == CUDA_SUCCESS)
+        instance.counters.add(device, route_kind::driver, nullptr, 1, bytes, clock_ns() - begin_ns);
+    return result;
+}
+
+} // namespace
+
+// Code that a call touches takes longer to fetch than to run, so the usual case is straight, and everything else is
+// elsewhere.
+[[gnu::flatten]] call_result run_short(ferry_instance &instance, const ferry_copy_desc &copy,
+                                       const copy_preferences &wanted, copy_form form, CUstream stream,
+                                       short_findings &found) noexcept {
+    if (is_unlikely(!may_be_short(instance, copy, wanted))) return not_run;
     const driver_table &cu = instance.cu;
     CUcontext current = nullptr;
     int device = 0;
-    if (cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device))
+    if (is_unlikely(cu.cuCtxGetCurrent(&current) || !current || instance.contexts.device_of_current(current, device)))
         return not_run;
     line_end source, destination;
-    if (!look_up_short(instance, copy.source, copy.width, device, source)) return not_run;
-    found.is_source_unknown = source.kind == memory_kind::pageable;
-    if (!look_up_short(instance, copy.destination, copy.width, device, destination)) return not_run;
-    found.is_destination_unknown = destination.kind == memory_kind::pageable;
-    const bool is_synchronous = form == copy_form::synchronous;
-    if (is_host(source.kind) ? is_host(destination.kind) : is_synchronous && !is_host(destination.kind)) return not_run;
-    if (found.is_source_unknown || found.is_destination_unknown) {
-        found.is_small_pageable = !is_synchronous && copy.width <= max_small_copy && !instance.full_checks;
-        found.device = device;
-        found.current = current;
+    if (is_unlikely(!look_up_short(instance, copy.source, copy.width, device, source))) return not_run;
+    if (is_unlikely(!look_up_short(instance, copy.destination, copy.width, device, destination))) return not_run;
+    if (is_unlikely(!is_served_short(source.kind, destination.kind, form))) {
+        found.note(source.kind, destination.kind, device, current);
         return not_run;
     }
-    if (instance.full_checks && instance.deferred.may_hold_any()) return not_run;
-    const std::uint64_t begin_ns = is_synchronous ? clock_ns() : 0;
-    const call_result result = copy_line(cu, source, destination, copy.width, form, stream);
-    if (result == CUDA_SUCCESS)
-        instance.counters.add(device, route_kind::driver, stream, 1, copy.width,
-                              is_synchronous ? clock_ns() - begin_ns : 0);
-    else if (may_pipeline_serve(cu, result, current, stream))
-        return not_run;
+    if (is_unlikely(instance.full_checks) && instance.deferred.may_hold_any()) return not_run;
+    call_result result;
+    if (is_unlikely(form == copy_form::synchronous)) {
+        result = copy_and_count_wait(instance, source, destination, copy.width, device);
+    } else {
+        result = copy_line(cu, source, destination, copy.width, copy_form::asynchronous, stream);
+        if (is_likely(result == CUDA_SUCCESS)) instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+    }
+    if (is_unlikely(result != CUDA_SUCCESS) && may_pipeline_serve(cu, result, current, stream)) return not_run;
     return result;
 }
+
+namespace {
 
 // The short path of a small copy between pageable memory and the device of the current context, if the driver's call is
 // the best route and need not wait.
@@ -170,6 +183,7 @@ error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy, co
 
 namespace {
 
+// Flattened, because apart from the driver's call, the cost of a submission is mostly function calls.
 [[gnu::hot, gnu::noinline, gnu::flatten]] error run_in_pipeline(ferry_instance &instance, const ferry_copy_desc &copy,
                                                                 const copy_preferences &wanted, copy_form form,
                                                                 CUstream stream, const short_findings &found) noexcept {
@@ -181,20 +195,17 @@ namespace {
 
 } // namespace
 
-// The paths are flattened, because apart from the driver's call, the cost of a submission is mostly function calls and
-// cold code. They are functions of their own, so that none needs the stack of another too.
-error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
-               CUstream stream) noexcept {
-    short_findings found;
-    error failed;
-    if (may_be_short(instance, copy, wanted)) {
-        const call_result result = run_short(instance, copy, form, stream, found);
-        if (is_likely(result == CUDA_SUCCESS)) return {};
-        if (result != not_run) return note_failed_copy(instance, copy, form, stream, to_error(result));
-        if (found.is_small_pageable && run_short_pageable(instance, copy, wanted, stream, found, failed))
-            return failed ? note_failed_copy(instance, copy, form, stream, failed) : ok;
+error run_long(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
+               CUstream stream, call_result refused, short_findings &found) noexcept {
+    error failed = to_error(refused);
+    if (refused == not_run) {
+        const bool is_small_pageable = (found.is_source_unknown || found.is_destination_unknown) &&
+                                       form == copy_form::asynchronous && copy.width <= max_small_copy &&
+                                       !instance.full_checks;
+        failed = {};
+        if (!is_small_pageable || !run_short_pageable(instance, copy, wanted, stream, found, failed))
+            failed = run_in_pipeline(instance, copy, wanted, form, stream, found);
     }
-    failed = run_in_pipeline(instance, copy, wanted, form, stream, found);
     return failed ? note_failed_copy(instance, copy, form, stream, failed) : ok;
 }
 

@@ -30,13 +30,20 @@ struct prepared_copy {
 [[gnu::cold, gnu::noinline]] error check_freed(ferry_instance &instance, const ferry_copy_desc &copy,
                                                const resolved_ends &ends) noexcept;
 
-// What the short path has found out about a copy that the pipeline runs.
+// What the short path has found out about a copy that it does not serve.
 struct short_findings {
     bool is_source_unknown = false, is_destination_unknown = false; // to the driver, in any context
-    bool is_small_pageable = false;                                 // between such memory and the current device
-    int device = -1;                                                // of the current context, for a small copy
+    int device = -1;                                                // of the current context, with an unknown end
     CUcontext current = nullptr;                                    // the same
     std::optional<call_facts> call;                                 // after look_at_stream
+
+    [[gnu::cold, gnu::noinline]] void note(memory_kind from, memory_kind to, int of_current,
+                                           CUcontext context) noexcept {
+        is_source_unknown = from == memory_kind::pageable;
+        is_destination_unknown = to == memory_kind::pageable;
+        device = of_current;
+        current = context;
+    }
 };
 
 inline constexpr short_findings nothing_found = {};
@@ -168,8 +175,28 @@ inline bool is_of_argument(const ferry_instance &instance, const error &refused)
                                                       purpose why,
                                                       function_ref<error(prepared_copy &)> submit) noexcept;
 
-[[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
-                            copy_form form, CUstream stream) noexcept;
+// No result of the driver.
+constexpr call_result not_run = {static_cast<CUresult>(-1)};
+
+// The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The driver
+// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. Returns the
+// driver's result, or not_run if the pipeline must run the copy.
+[[gnu::hot]] call_result run_short(ferry_instance &instance, const ferry_copy_desc &copy,
+                                   const copy_preferences &wanted, copy_form form, CUstream stream,
+                                   short_findings &found) noexcept;
+// After the short path: runs a copy that it did not run, and finds the cause of the driver's refusal.
+[[gnu::hot, gnu::noinline]] error run_long(ferry_instance &instance, const ferry_copy_desc &copy,
+                                           const copy_preferences &wanted, copy_form form, CUstream stream,
+                                           call_result refused, short_findings &found) noexcept;
+
+// No path needs the stack of another too.
+[[gnu::always_inline]] inline error run_copy(ferry_instance &instance, const ferry_copy_desc &copy,
+                                             const copy_preferences &wanted, copy_form form, CUstream stream) noexcept {
+    short_findings found;
+    const call_result result = run_short(instance, copy, wanted, form, stream, found);
+    if (is_likely(result == CUDA_SUCCESS)) return {};
+    return run_long(instance, copy, wanted, form, stream, result, found);
+}
 
 // Reports what run_copy would do in the current state. Copies nothing.
 [[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
