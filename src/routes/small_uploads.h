@@ -24,17 +24,23 @@ public:
     // A copy of `bytes` is enqueued. `was_idle`: the stream's earlier work was complete.
     void note(const upload_stream &on, std::uint64_t bytes, bool was_idle) noexcept {
         entry &of = entries_[index_of(on)];
+        const std::uint64_t now = clock_ns();
         if (was_idle) {
             of.count.store(0, relaxed);
             of.bytes.store(0, relaxed);
             of.key.store(key_of(on), relaxed);
-            of.idle_ns.store(clock_ns(), relaxed);
+            of.idle_ns.store(now, relaxed);
         } else if (of.key.load(relaxed) != key_of(on)) {
             return;
         }
-        of.noted_ns.store(clock_ns(), relaxed);
+        of.noted_ns.store(now, relaxed);
         of.count.fetch_add(1, relaxed);
         of.bytes.fetch_add(bytes, relaxed);
+    }
+    // The stream did not become idle soon, so longer work is ahead: is_recent() is false until it is idle.
+    void note_longer_work(const upload_stream &on) noexcept {
+        entry &of = entries_[index_of(on)];
+        if (of.key.load(relaxed) == key_of(on)) of.idle_ns.store(0, relaxed);
     }
     // Whether such a copy was enqueued within the last 50 us, and the stream was idle within the last millisecond. Then
     // probably only such copies are ahead, and not longer work.

@@ -49,6 +49,11 @@ staging_engine::delays staging_engine::delays_on(int device) noexcept {
     return found;
 }
 
+void staging_engine::wake_threads(int device) noexcept {
+    const device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
+    if (of && has_own_threads()) scheduler_.prepare_for_run(of->buffers, wanted_threads());
+}
+
 void staging_engine::measure_thread_delay() noexcept {
     constexpr std::uint64_t between_measurements_ns = 1'000'000;
     const std::uint64_t now = clock_ns();

@@ -12,40 +12,41 @@ namespace {
 
 // In a loop of small copies, only the previous copy may be ahead, so this waits as long as that copy takes. The
 // software driver's threads may have to wait for a processor.
-bool is_idle_soon(const small_uploads &uploads, const upload_stream &on, bool is_software,
+bool is_idle_soon(small_uploads &uploads, const upload_stream &on, bool is_software,
                   function_ref<bool()> is_idle) noexcept {
     const std::uint64_t last_copy_ns = is_software ? 300'000 : 30'000;
     if (!uploads.is_recent(on)) return false;
     const std::uint64_t until = clock_ns() + last_copy_ns;
     while (clock_ns() < until)
         if (is_idle()) return true;
+    uploads.note_longer_work(on);
     return false;
 }
 
-// Whether no unfinished work writes the source: the caller promises it for all work except ferry's own copies. A device
-// that uses the host's page tables writes pageable memory with other routes than staging, which are not tracked. Neither
-// are copies to a registered part of the source.
-bool is_left_alone(ferry_instance &instance, const shape &shape, const call_facts &call) noexcept {
-    const address_span &source = shape.source.span;
-    return is_read_in_the_call(shape) && !is_elsewhere(shape.destination, call.context_device) &&
-           instance.pinned.ranges().next_registration(source.first) > source.last &&
-           !instance.devices[call.context_device].info.pageable_uses_host_page_tables &&
-           !instance.staging.may_write(source);
+} // namespace
+
+bool is_left_alone(ferry_instance &instance, const address_span &source, int device) noexcept {
+    return instance.pinned.ranges().next_registration(source.first) > source.last &&
+           !instance.devices[device].info.pageable_uses_host_page_tables && !instance.staging.may_write(source);
 }
 
-} // namespace
+bool has_command_room(const ferry_instance &instance, const upload_stream &on, std::uint64_t bytes) noexcept {
+    // A copy of up to 4 KiB exhausts the number of commands first, as every other call on the stream does.
+    constexpr std::uint64_t max_without_room = 4096;
+    return bytes <= max_without_room || instance.uploads.has_room(on, bytes);
+}
 
 error look_at_stream(ferry_instance &instance, const shape &shape, CUstream stream, call_facts &call) noexcept {
     call.has_command_room = false;
     if (call.form == copy_form::synchronous) return {};
     if (error failed = query_capture(instance.cu, stream, call.is_captured)) return failed;
-    call.may_read_early = call.may_read_early && !call.is_captured && is_left_alone(instance, shape, call);
+    call.may_read_early = call.may_read_early && !call.is_captured && is_read_in_the_call(shape) &&
+                          !is_elsewhere(shape.destination, call.context_device) &&
+                          is_left_alone(instance, shape.source.span, call.context_device);
     if (call.is_captured || !needs_threads(shape)) return {};
-    // A copy of up to 4 KiB exhausts the number of commands first, as every other call on the stream does.
-    constexpr std::uint64_t max_without_room = 4096;
     const upload_stream on = {stream, call.context_device};
     const bool may_go = may_go_with_commands(shape, call);
-    call.has_command_room = may_go && (shape.width <= max_without_room || instance.uploads.has_room(on, shape.width));
+    call.has_command_room = may_go && has_command_room(instance, on, shape.width);
     if (call.has_command_room) return {};
     // The driver's call to the host would also wait for the program's own work on the legacy stream.
     const bool legacy_counts = copies_in_flight::are_any() || !is_read_in_the_call(shape);

@@ -121,7 +121,8 @@ constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form)
     if (is_unlikely(!look_up_short(instance, copy.source, copy.width, device, source))) return not_run;
     if (is_unlikely(!look_up_short(instance, copy.destination, copy.width, device, destination))) return not_run;
     if (is_unlikely(!is_served_short(source.kind, destination.kind, form))) {
-        found.note(source.kind, destination.kind, device, current);
+        if (!is_host(source.kind) || !is_host(destination.kind))
+            found.note(source.kind, destination.kind, device, current);
         return not_run;
     }
     if (is_unlikely(instance.full_checks) && instance.deferred.may_hold_any()) return not_run;
@@ -138,6 +139,25 @@ constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form)
 
 namespace {
 
+// Copies a source that may be read early with the driver's commands, which is all that it takes. False if it cannot.
+[[gnu::always_inline]] inline bool run_with_commands(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                     const copy_preferences &wanted, CUstream stream,
+                                                     int device) noexcept {
+    if (copy.width > max_read_into_commands || wanted.order == source_order::stream) return false;
+    bool is_captured = true;
+    const upload_stream on = {stream, device};
+    const address_span source = {copy.source.address, copy.source.address + (copy.width - 1)};
+    if (query_capture(instance.cu, stream, is_captured) || is_captured) return false;
+    if (wanted.order == source_order::any && !is_left_alone(instance, source, device)) return false;
+    if (!has_command_room(instance, on, copy.width)) return false;
+    if (copy_line(instance.cu, {memory_kind::pageable, source.first}, {memory_kind::device, copy.destination.address},
+                  copy.width, copy_form::asynchronous, stream))
+        return false; // the pipeline finds out why
+    instance.uploads.note(on, copy.width, false);
+    instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+    return true;
+}
+
 // The short path of a small copy between pageable memory and the device of the current context, if the driver's call is
 // the best route and need not wait.
 [[gnu::hot, gnu::noinline]] bool run_short_pageable(ferry_instance &instance, const ferry_copy_desc &copy,
@@ -147,6 +167,7 @@ namespace {
     if (!belongs_to_current_context(stream) &&
         (instance.cu.cuStreamGetCtx(stream, &of_stream) || of_stream != found.current))
         return false;
+    if (found.is_source_unknown && run_with_commands(instance, copy, wanted, stream, found.device)) return true;
     copy_step step;
     auto &[shape, call, plan, views] = step;
     const auto end_of = [&](const ferry_place &place, bool is_pageable) noexcept {
@@ -184,13 +205,25 @@ error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy, co
 namespace {
 
 // Flattened, because apart from the driver's call, the cost of a submission is mostly function calls.
-[[gnu::hot, gnu::noinline, gnu::flatten]] error run_in_pipeline(ferry_instance &instance, const ferry_copy_desc &copy,
-                                                                const copy_preferences &wanted, copy_form form,
-                                                                CUstream stream, const short_findings &found) noexcept {
+[[gnu::hot, gnu::noinline]] error run_in_pipeline(ferry_instance &instance, const ferry_copy_desc &copy,
+                                                  const copy_preferences &wanted, copy_form form, CUstream stream,
+                                                  const short_findings &found) noexcept {
     const auto run = [&](const prepared_copy &prepared) noexcept {
         return run_step(instance, prepared.step, prepared.site(stream));
     };
     return prepare_copy(instance, copy, wanted, form, stream, purpose::run, found, run);
+}
+
+} // namespace
+
+namespace {
+
+// Whether a copy of a pageable end is probably staged, even if the threads are asleep. After a pause, planning takes 50
+// us, and a thread needs as long to wake (H200).
+bool will_need_threads(const ferry_copy_desc &copy, const short_findings &found) noexcept {
+    constexpr std::uint64_t least_to_device = std::uint64_t{1} << 20, least_to_host = std::uint64_t{2} << 20;
+    return (found.is_source_unknown && copy.width >= least_to_device) ||
+           (found.is_destination_unknown && copy.width >= least_to_host);
 }
 
 } // namespace
@@ -203,6 +236,7 @@ error run_long(ferry_instance &instance, const ferry_copy_desc &copy, const copy
                                        form == copy_form::asynchronous && copy.width <= max_small_copy &&
                                        !instance.full_checks;
         failed = {};
+        if (will_need_threads(copy, found)) instance.staging.wake_threads(found.device);
         if (!is_small_pageable || !run_short_pageable(instance, copy, wanted, stream, found, failed))
             failed = run_in_pipeline(instance, copy, wanted, form, stream, found);
     }

@@ -32,7 +32,8 @@ struct prepared_copy {
 
 // What the short path has found out about a copy that it does not serve.
 struct short_findings {
-    bool is_source_unknown = false, is_destination_unknown = false; // to the driver, in any context
+    // To the driver, in any context. The other end is on the device.
+    bool is_source_unknown = false, is_destination_unknown = false;
     int device = -1;                                                // of the current context, with an unknown end
     CUcontext current = nullptr;                                    // the same
     std::optional<call_facts> call;                                 // after look_at_stream

@@ -35,8 +35,8 @@ bool is_in_parts(const ferry_instance &instance, const shape &shape) noexcept;
 
 // Plans each part as a separate copy and calls `then(part)`, until a call fails. Registered memory is never staged.
 // look_at_stream must be called first, even if the whole copy needs no choice.
-error for_each_part_step(ferry_instance &instance, const shape &whole, const call_facts &call, const copy_site &site,
-                         function_ref<error(const copy_step &)> then) noexcept;
+[[gnu::cold]] error for_each_part_step(ferry_instance &instance, const shape &whole, const call_facts &call,
+                                       const copy_site &site, function_ref<error(const copy_step &)> then) noexcept;
 
 // Calls `then` for the whole step, or for each of the parts in which it is run.
 error for_each_step(ferry_instance &instance, const copy_step &whole, const copy_site &site,

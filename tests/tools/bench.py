@@ -154,7 +154,7 @@ kinds = {}
 for row in pageable["rows"]:
     labels = row["labels"]
     kinds.setdefault(labels["what"].split(",")[0], []).append(row)
-    assert labels["route"] in ["driver", "kernel", "staged"], labels
+    assert labels["route"] in ["driver", "buffered", "kernel", "staged"], labels
     of_link = row["of_link"]
     if of_link:
         pinned_ns, ferry_ns = row["reference_ns"], row["ferry_ns"]
