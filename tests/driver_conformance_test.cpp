@@ -1605,6 +1605,44 @@ TEST_F(driver_test, a_small_pageable_source_may_change_as_soon_as_the_asynchrono
     EXPECT_EQ(data, read_back(memory, 4096));
 }
 
+TEST_F(driver_test, a_small_pageable_source_is_copied_to_the_current_context_on_streams_of_other_contexts) {
+    const bytes data = random_bytes(65536, 14);
+    device_memory memory(data.size());
+    std::vector<CUcontext> others(1);
+    ASSERT_OK(raw().cuCtxCreate(&others[0], 0, 0));
+    ASSERT_OK(raw().cuCtxPopCurrent(nullptr));
+    if (device_count() > 1) {
+        ASSERT_OK(raw().cuDevicePrimaryCtxRetain(&others.emplace_back(), 1));
+    }
+    for (const CUcontext other : others)
+        for (const size_t size : {size_t{64}, size_t{4096}, data.size()}) {
+            SCOPED_TRACE(testing::Message() << size << " B");
+            CUstream stream = nullptr;
+            {
+                const made_current there(other);
+                ASSERT_OK(raw().cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+            }
+            ASSERT_OK(raw().cuMemsetD8(memory, 0, data.size()));
+            ASSERT_OK(raw().cuCtxSynchronize());
+            bytes source(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(size));
+            {
+                gate closed(stream);
+                EXPECT_OK(raw().cuMemcpyHtoDAsync(memory, source.data(), size, stream));
+                std::fill(source.begin(), source.end(), std::byte{1});
+                EXPECT_EQ(read_back(memory, size), bytes(size)) << "the copy follows the stream's earlier work";
+            }
+            EXPECT_OK(raw().cuStreamSynchronize(stream));
+            EXPECT_TRUE(std::equal(data.begin(), data.begin() + static_cast<std::ptrdiff_t>(size),
+                                   read_back(memory, size).begin()));
+            EXPECT_OK(raw().cuStreamDestroy(stream));
+        }
+    EXPECT_OK(raw().cuCtxDestroy(others[0]));
+    ASSERT_OK(raw().cuCtxSetCurrent(context));
+    if (others.size() > 1) {
+        EXPECT_OK(raw().cuDevicePrimaryCtxRelease(1));
+    }
+}
+
 // Blocks a stream until opened, or for at most `patience`. Then overwrites memory with ones.
 class overwriting_gate {
 public:

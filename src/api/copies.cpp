@@ -14,9 +14,11 @@ namespace {
     return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1, options.tag};
 }
 
+// For each form, so that a call has only as many parameters as registers can pass, and takes no stack for more.
+template <copy_form form>
 [[gnu::noinline]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
-                                          const ferry_copy_options *given, copy_form form, CUstream stream,
-                                          ferry_ticket **ticket, ferry_error_info *details) noexcept {
+                                          const ferry_copy_options *given, CUstream stream, ferry_ticket **ticket,
+                                          ferry_error_info *details) noexcept {
     if (ticket) *ticket = nullptr;
     if (!instance || !desc) return report_null(details, instance, desc);
     call_options options;
@@ -55,7 +57,7 @@ extern "C" {
 
 int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const ferry_copy_options *options,
                    ferry_error_info *details) {
-    return copy_and_report(instance, copy, options, copy_form::synchronous, nullptr, nullptr, details);
+    return copy_and_report<copy_form::synchronous>(instance, copy, options, nullptr, nullptr, details);
 }
 
 [[gnu::hot]] int32_t ferry_copy_async(ferry_instance *instance, const ferry_copy_desc *copy,
@@ -63,7 +65,7 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const 
                                       ferry_error_info *details) {
     const bool is_usual = instance && copy && !options && !ticket && !instance->trace;
     if (is_unlikely(!is_usual))
-        return copy_and_report(instance, copy, options, copy_form::asynchronous, stream, ticket, details);
+        return copy_and_report<copy_form::asynchronous>(instance, copy, options, stream, ticket, details);
     const copy_preferences &wanted = instance->options.preferences;
     short_findings found;
     const call_result result = run_short(*instance, *copy, wanted, copy_form::asynchronous, stream, found);
@@ -74,7 +76,7 @@ int32_t ferry_copy(ferry_instance *instance, const ferry_copy_desc *copy, const 
 int32_t ferry_copy_bytes(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,
                          const ferry_copy_options *options, ferry_error_info *details) {
     const ferry_copy_desc desc = describe_bytes(destination, source, size);
-    return copy_and_report(instance, &desc, options, copy_form::synchronous, nullptr, nullptr, details);
+    return copy_and_report<copy_form::synchronous>(instance, &desc, options, nullptr, nullptr, details);
 }
 
 int32_t ferry_copy_bytes_async(ferry_instance *instance, uint64_t destination, uint64_t source, uint64_t size,

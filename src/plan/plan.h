@@ -252,15 +252,11 @@ inline bool is_sent_with_commands(const shape &shape) noexcept {
            shape.is_line() && shape.width <= max_sent_with_commands;
 }
 
-// Whether the driver's call may read the source into its commands. Up to 32 KiB, this is the fastest way to read it early,
-// even after other work. For more, a copy through a pinned block takes less: 6.1 us instead of 7.6 us for 64 KiB, and
-// 3.3 us instead of 2.8 us for 16 KiB (H200). The call waits for nothing while the stream has room for its commands
-// (small_uploads).
-constexpr std::uint64_t max_read_into_commands = 32768;
+// Whether the driver's call may read the source into its commands, which is the fastest way to read it early, even after
+// other work. Such a call waits for nothing while the stream has room for its commands (small_uploads).
 inline bool may_go_with_commands(const shape &shape, const call_facts &call) noexcept {
     return call.preferences.forced == route_kind::none && (is_read_early(shape, call) || call.may_read_early) &&
-           is_sent_with_commands(shape) && shape.width <= max_read_into_commands &&
-           !is_elsewhere(shape.destination, call.context_device);
+           is_sent_with_commands(shape) && !is_elsewhere(shape.destination, call.context_device);
 }
 
 inline copy_plan refuse_plan(obstacle why) noexcept {

@@ -107,8 +107,7 @@ blocking blocking_of(memory_kind source, memory_kind destination, copy_form form
 blocking blocking_of(const shape &shape, const call_facts &call, const copy_plan &plan, memory_kind source,
                      memory_kind destination) noexcept {
     if (call.form == copy_form::synchronous) return blocking::until_done;
-    // On an idle stream, the driver's commands have room for the bytes that they contain.
-    const bool has_room = call.has_command_room || (call.is_stream_idle && is_sent_with_commands(shape));
+    const bool has_room = call.has_command_room || (call.is_stream_idle && may_go_with_commands(shape, call));
     if (has_room && plan.route == route_kind::driver) return blocking::no;
     if (plan.route == route_kind::driver)
         return plan.wait_in_the_call ? blocking::until_done : blocking_of(source, destination, call.form);
@@ -116,9 +115,12 @@ blocking blocking_of(const shape &shape, const call_facts &call, const copy_plan
     return shape.destination.kind == memory_kind::pageable ? blocking::until_done : blocking::until_staged;
 }
 
-// A graph waits when it runs.
+// A graph waits when it runs. On an idle stream, the driver's commands have room for the bytes that they contain.
 bool waits(const shape &shape, const call_facts &call, const copy_plan &plan) noexcept {
-    if (call.form == copy_form::asynchronous && plan.route == route_kind::driver && call.is_captured) return false;
+    const bool by_driver = plan.route == route_kind::driver;
+    if (call.form == copy_form::asynchronous && by_driver &&
+        (call.is_captured || (call.is_stream_idle && is_sent_with_commands(shape))))
+        return false;
     return plan.wait_before ||
            blocking_of(shape, call, plan, shape.source.kind, shape.destination.kind) != blocking::no;
 }

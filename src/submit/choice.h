@@ -11,7 +11,7 @@ namespace ferry {
 // that uses the host's page tables writes pageable memory with other routes than staging, which are not tracked. Neither
 // are copies to a registered part of the source. `device`: of the copy's context.
 bool is_left_alone(ferry_instance &instance, const address_span &source, int device) noexcept;
-// Whether the driver's call that reads a source of up to max_read_into_commands bytes waits for nothing.
+// Whether the driver's call that reads a source of up to max_sent_with_commands bytes waits for nothing.
 bool has_command_room(const ferry_instance &instance, const upload_stream &on, std::uint64_t bytes) noexcept;
 
 // Queries whether the copy becomes part of a graph, and whether the work before it is complete, if that makes a

@@ -139,11 +139,12 @@ constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form)
 
 namespace {
 
-// Copies a source that may be read early with the driver's commands, which is all that it takes. False if it cannot.
+// Copies a source that may be read early with the driver's commands, if that is possible. As for pinned memory, the stream
+// may be of any context (docs/driver.md).
 [[gnu::always_inline]] inline bool run_with_commands(ferry_instance &instance, const ferry_copy_desc &copy,
                                                      const copy_preferences &wanted, CUstream stream,
                                                      int device) noexcept {
-    if (copy.width > max_read_into_commands || wanted.order == source_order::stream) return false;
+    if (copy.width > max_sent_with_commands || wanted.order == source_order::stream) return false;
     bool is_captured = true;
     const upload_stream on = {stream, device};
     const address_span source = {copy.source.address, copy.source.address + (copy.width - 1)};
@@ -163,11 +164,11 @@ namespace {
 [[gnu::hot, gnu::noinline]] bool run_short_pageable(ferry_instance &instance, const ferry_copy_desc &copy,
                                                     const copy_preferences &wanted, CUstream stream,
                                                     short_findings &found, error &failed) noexcept {
+    if (found.is_source_unknown && run_with_commands(instance, copy, wanted, stream, found.device)) return true;
     CUcontext of_stream = found.current;
     if (!belongs_to_current_context(stream) &&
         (instance.cu.cuStreamGetCtx(stream, &of_stream) || of_stream != found.current))
         return false;
-    if (found.is_source_unknown && run_with_commands(instance, copy, wanted, stream, found.device)) return true;
     copy_step step;
     auto &[shape, call, plan, views] = step;
     const auto end_of = [&](const ferry_place &place, bool is_pageable) noexcept {
@@ -241,6 +242,13 @@ error run_long(ferry_instance &instance, const ferry_copy_desc &copy, const copy
             failed = run_in_pipeline(instance, copy, wanted, form, stream, found);
     }
     return failed ? note_failed_copy(instance, copy, form, stream, failed) : ok;
+}
+
+error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted, copy_form form,
+               CUstream stream) noexcept {
+    short_findings found;
+    const call_result result = run_short(instance, copy, wanted, form, stream, found);
+    return result == CUDA_SUCCESS ? ok : run_long(instance, copy, wanted, form, stream, result, found);
 }
 
 } // namespace ferry

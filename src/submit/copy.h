@@ -34,9 +34,9 @@ struct prepared_copy {
 struct short_findings {
     // To the driver, in any context. The other end is on the device.
     bool is_source_unknown = false, is_destination_unknown = false;
-    int device = -1;                                                // of the current context, with an unknown end
-    CUcontext current = nullptr;                                    // the same
-    std::optional<call_facts> call;                                 // after look_at_stream
+    int device = -1;                // of the current context, with an unknown end
+    CUcontext current = nullptr;    // the same
+    std::optional<call_facts> call; // after look_at_stream
 
     [[gnu::cold, gnu::noinline]] void note(memory_kind from, memory_kind to, int of_current,
                                            CUcontext context) noexcept {
@@ -190,14 +190,9 @@ constexpr call_result not_run = {static_cast<CUresult>(-1)};
                                            const copy_preferences &wanted, copy_form form, CUstream stream,
                                            call_result refused, short_findings &found) noexcept;
 
-// No path needs the stack of another too.
-[[gnu::always_inline]] inline error run_copy(ferry_instance &instance, const ferry_copy_desc &copy,
-                                             const copy_preferences &wanted, copy_form form, CUstream stream) noexcept {
-    short_findings found;
-    const call_result result = run_short(instance, copy, wanted, form, stream, found);
-    if (is_likely(result == CUDA_SUCCESS)) return {};
-    return run_long(instance, copy, wanted, form, stream, result, found);
-}
+// Both, one after another.
+[[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
+                            copy_form form, CUstream stream) noexcept;
 
 // Reports what run_copy would do in the current state. Copies nothing.
 [[gnu::cold]] error explain_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,

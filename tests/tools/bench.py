@@ -168,10 +168,11 @@ for what, rows in kinds.items():
 assert {"line", "8 threads", "line into untouched pages", "rows of 1 KiB", "returns"} <= set(kinds), set(kinds)
 assert {row["labels"]["ferry's call"] for row in kinds["line"]} == {"ferry_copy", "ferry_copy_async"}
 for row in kinds["line"]:
-    wanted = 0.98 if row["bytes"] < 1 << 20 else 2 if row["bytes"] < 64 << 20 else 4.5 if row["labels"]["copy"] == "H2D" else 2.7
+    wanted = 0.98 if row["bytes"] < 1 << 20 else 1
     # The target of a small copy may be lowered by a limit that the run has measured.
     assert row["target"] == wanted or row["bytes"] < 1 << 20 and 0.1 < row["target"] < wanted, row
-    assert row["of_link"]["target"] == (0.85 if row["bytes"] == 64 << 20 else None), row
+    has_share = row["bytes"] >= 1 << 20 and sys.platform == "linux"
+    assert row["of_link"]["target"] == (0.92 if has_share else None), row
 assert any(row["bytes"] == 64 << 20 for row in kinds["line"]), "which has both targets"
 assert {row["labels"]["what"] for row in kinds["returns"]} == {f"returns, {when}" for when in
                                                                ["stream idle", "stream busy", "first call",

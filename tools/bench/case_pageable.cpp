@@ -55,10 +55,10 @@ struct targets {
 
 bool is_up(const direction &direction) { return direction.source.is_host(); }
 
-targets targets_of_line(const direction &direction, std::size_t size) {
+// From 1 MiB on: faster than the driver, and at least this share of the rate without the program's pages.
+targets targets_of_line(std::size_t size) {
     if (size < MiB) return {0.98, {}};
-    if (size < 64 * MiB) return {2, {}};
-    return {is_up(direction) ? 4.5 : 2.7, size < 256 * MiB ? 0.85 : 0.90};
+    return {1.0, size < 256 * MiB ? 0.92 : 0.98};
 }
 
 // At 4 GiB, one round of the driver's copies to the device takes 1.5 s (H200).
@@ -75,35 +75,29 @@ struct task_of_line {
     of_pageable::targets targets;
 };
 
-// The raw copy with the queries without which ferry's call could not know what it must: see contract_queries.h.
-contender with_queries(const environment &environment, const task_of_line &task, const contender &raw) {
-    contender queried = raw;
-    queried.run = [&environment, of = task.direction, form = task.form, size = task.size, run = raw.run] {
-        constexpr std::size_t sent_with_commands = 64 * KiB; // by the driver's call, which then waits for no other work
-        query_context(environment);
-        query_kind(environment, of.source.address);
-        query_kind(environment, of.destination.address);
-        if (form == form::async) {
-            query_capture(environment, environment.stream.get());
-            if (!is_up(of) || size > sent_with_commands) query_idle(environment, environment.stream.get());
-        }
-        run();
-    };
-    return queried;
+// The same copy by ferry, whose end on the host is in the processors' caches: the rate of the staging itself, without the
+// program's pages.
+contender without_pages(const environment &environment, const task_of_line &task, void *cached) {
+    direction of = task.direction;
+    (is_up(of) ? of.source : of.destination) = host_buffer(memory::pageable, cached);
+    return ferry_line(environment, of, task.form, task.size);
 }
 
-// Compares three contiguous copies: the driver's copy, ferry's copy, and a copy of pinned memory that shows the limit
-// of the link. Small copies have the target of the driver's call with the necessary queries, if that is lower.
-row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry) {
+// Compares contiguous copies: the driver's copy, ferry's copy, a copy of pinned memory that shows the rate of the link, and
+// what limits ferry's copy. A small copy is limited by the driver's call with the necessary queries, and has that target
+// if it is lower. A large copy is limited by `cached`, unless it is null.
+row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry,
+                        void *cached = nullptr) {
     const auto &[what, direction, form, size, targets] = task;
     const environment &environment = session.environment;
     const bench::direction pinned = pinned_like(session.workspace, direction);
-    const contender all[] = {raw, ferry, raw_line(environment, pinned, form::async, size),
-                             with_queries(environment, task, raw)};
-    const box copied = line(direction, size);
-    verify_each(session.workspace, {&copied, 1}, {all, 2});
     const bool is_small = targets.ratio && size < MiB;
-    const std::vector<samples> taken = interleave({all, is_small ? 4U : 3U}, effort_of(session, size));
+    std::vector<contender> all = {raw, ferry, raw_line(environment, pinned, form::async, size)};
+    if (is_small) all.push_back(with_queries(environment, direction, form, size, raw));
+    if (cached) all.push_back(without_pages(environment, task, cached));
+    const box copied = line(direction, size);
+    verify_each(session.workspace, {&copied, 1}, {all.data(), 2});
+    const std::vector<samples> taken = interleave(all, effort_of(session, size));
     constexpr double least_share_of_limit = 0.97;
     std::optional<double> target = targets.ratio;
     if (is_small) target = std::min(*target, least_share_of_limit * compare(taken[0], taken[3]).ratio.median);
@@ -114,7 +108,7 @@ row measure_beside_link(session &session, const task_of_line &task, const conten
         .target = target,
         .ceiling = ceiling_of(direction.name, session.ceilings),
         .reference_ns = summarise(taken[2]),
-        .of_link = link_share{compare(taken[2], taken[1]).ratio, targets.of_link}};
+        .of_link = link_share{compare(taken[cached ? 3 : 2], taken[1]).ratio, targets.of_link}};
 }
 
 std::vector<std::size_t> sizes_of_lines(const session &session) {
@@ -124,14 +118,17 @@ std::vector<std::size_t> sizes_of_lines(const session &session) {
 
 void add_lines(session &session, row_list &rows) {
     const environment &environment = session.environment;
+    const owned<void *> cached = map_cached(session.workspace.largest);
     for (const direction &direction : pageable_directions(session.workspace))
         for (const form form : {form::sync, form::async})
             for (const std::size_t size : sizes_of_lines(session)) {
                 if (size > session.workspace.largest) break;
                 session.progress.show("pageable", direction.name, size);
+                targets targets = targets_of_line(size);
+                if (!cached.get()) targets.of_link = std::nullopt;
                 rows.push_back(measure_beside_link(
-                    session, {"line", direction, form, size, targets_of_line(direction, size)},
-                    raw_line(environment, direction, form, size), ferry_line(environment, direction, form, size)));
+                    session, {"line", direction, form, size, targets}, raw_line(environment, direction, form, size),
+                    ferry_line(environment, direction, form, size), size < MiB ? nullptr : cached.get()));
             }
 }
 
@@ -259,7 +256,10 @@ case_result run_pageable(session &session) {
              "boxes "
              "raw is the fastest of the\ndriver's calls. pinned: the driver's copy of as many bytes of pinned memory, "
              "in "
-             "the same rounds; of link: its time / ferry's.\nBoth targets must be met. 'returns': only until the call "
+             "the same rounds; of link: its time / ferry's;\nfor lines from 1 MiB on, the time of ferry's copy of 8 "
+             "MiB "
+             "that are mapped again and again, so that they stay\nin the processors' caches / ferry's. "
+             "Both targets must be met. 'returns': only until the call "
              "returns (pinned too), on an idle stream, behind a pinned copy that\nhas just begun, and as the first "
              "call "
              "of "

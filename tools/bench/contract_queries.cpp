@@ -44,4 +44,21 @@ void query_idle(const environment &environment, CUstream stream) {
     if (found != CUDA_ERROR_NOT_READY) check(found, "cuStreamQuery");
 }
 
+contender with_queries(const environment &environment, const direction &direction, form form, std::size_t size,
+                       const contender &raw) {
+    contender queried = raw;
+    queried.run = [&environment, of = direction, form, size, run = raw.run] {
+        constexpr std::size_t sent_with_commands = 64 << 10; // by the driver's call, which then waits for no other work
+        query_context(environment);
+        query_kind(environment, of.source.address);
+        query_kind(environment, of.destination.address);
+        if (form == form::async) {
+            query_capture(environment, environment.stream.get());
+            if (!of.source.is_host() || size > sent_with_commands) query_idle(environment, environment.stream.get());
+        }
+        run();
+    };
+    return queried;
+}
+
 } // namespace bench

@@ -2,8 +2,7 @@
 // limit for ferry's call, because each query costs 40 to 140 ns.
 #pragma once
 
-#include "environment.h"
-#include "workspace.h"
+#include "lines.h"
 
 namespace bench {
 
@@ -16,5 +15,9 @@ void query_context(const environment &environment);
 void query_capture(const environment &environment, CUstream stream);
 // Whether the earlier work on the stream is complete, without an effect on captures.
 void query_idle(const environment &environment, CUstream stream);
+
+// A raw copy of pageable memory with all queries that a contiguous copy of this size needs.
+contender with_queries(const environment &environment, const direction &direction, form form, std::size_t size,
+                       const contender &raw);
 
 } // namespace bench

@@ -67,6 +67,25 @@ owned<void *> map_untouched(std::size_t size) {
     fail("cannot allocate " + std::to_string(size) + " bytes of host memory");
 }
 
+owned<void *> map_cached(std::size_t size) {
+#if defined(__linux__)
+    // Large enough that threads, which copy neighbouring chunks, write different bytes.
+    constexpr std::size_t mapped_each = 8 << 20;
+    const int file = memfd_create("ferry-bench", MFD_CLOEXEC);
+    if (file < 0) return {nullptr, [](void *) {}};
+    const std::size_t all = (size + mapped_each - 1) / mapped_each * mapped_each;
+    owned<void *> memory = map_untouched(all);
+    bool is_mapped = ftruncate(file, mapped_each) == 0;
+    for (std::size_t at = 0; is_mapped && at < all; at += mapped_each)
+        is_mapped = mmap(static_cast<std::byte *>(memory.get()) + at, mapped_each, PROT_READ | PROT_WRITE,
+                         MAP_SHARED | MAP_FIXED | MAP_POPULATE, file, 0) != MAP_FAILED;
+    close(file);
+    if (is_mapped) return memory;
+#endif
+    static_cast<void>(size);
+    return {nullptr, [](void *) {}};
+}
+
 void renew_untouched(void *memory, std::size_t size) {
 #if defined(_WIN32)
     const bool is_renewed =

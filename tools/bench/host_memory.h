@@ -15,6 +15,10 @@ owned<void *> map_untouched(std::size_t size);
 // Replaces the pages by untouched pages at the same address.
 void renew_untouched(void *memory, std::size_t size);
 
+// Maps `size` bytes of addresses to the same few bytes again and again, so that all of them stay in the processors'
+// caches. Null where the system has no such mappings.
+owned<void *> map_cached(std::size_t size);
+
 // 0 if the system does not report it.
 std::size_t free_host_memory();
 

@@ -54,7 +54,7 @@ constexpr case_time case_times[] = {
     {"pageable", 68, 4.2, 0, 5.0},
     {"pageable-busy", 29, 0.1, 0, 0.8},
     {"pageable-busy-gpu", 0.1, 0.1, 0, 0.5},
-    {"pageable-cold", 36, 2.1, 0, 2.7},
+    {"pageable-cold", 54, 4.2, 0, 2.7},
     {"pageable-loops", 177, 1.1, 0, 0.3},
     {"pageable-pieces", 14, 1.3, 0, 1.2},
     {"pageable-devices", 22, 0.2, 0, 0.4},
