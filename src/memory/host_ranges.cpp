@@ -81,6 +81,7 @@ bool host_ranges::add(const host_block &block) noexcept {
 }
 
 bool host_ranges::add(const host_registration &registration) noexcept {
+    has_registered_.store(true, std::memory_order_relaxed);
     const std::lock_guard lock(mutex_);
     return registrations_.add(registration);
 }
@@ -114,7 +115,7 @@ bool host_ranges::add_leaving(const host_block &block) noexcept {
     return !blocks_.find(block.address) && blocks_.add(block);
 }
 
-bool host_ranges::find_registration(std::uint64_t address, host_registration &registration) const noexcept {
+bool host_ranges::look_up_registration(std::uint64_t address, host_registration &registration) const noexcept {
     const std::lock_guard lock(mutex_);
     const host_registration *const found = registrations_.find(address);
     if (found) registration = *found;
@@ -152,7 +153,7 @@ std::uint64_t host_ranges::end_of_piece(std::uint64_t address) const noexcept {
     return find_registration(address, registration) ? registration.end_of_piece(address) : 0;
 }
 
-std::uint64_t host_ranges::next_registration(std::uint64_t address) const noexcept {
+std::uint64_t host_ranges::look_up_next_registration(std::uint64_t address) const noexcept {
     const std::lock_guard lock(mutex_);
     const host_registration *const found = registrations_.first_from(address);
     return found ? found->address : UINT64_MAX;

@@ -2,6 +2,7 @@
 // the caller's memory was registered. The driver rejects a copy that starts in one piece and extends past its end.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 
@@ -54,7 +55,9 @@ public:
     // for the record.
     [[nodiscard]] bool add_leaving(const host_block &block) noexcept;
 
-    bool find_registration(std::uint64_t address, host_registration &registration) const noexcept;
+    bool find_registration(std::uint64_t address, host_registration &registration) const noexcept {
+        return has_registered() && look_up_registration(address, registration);
+    }
     // Removes the registration that starts at `address`, unless it is claimed.
     bool remove_registration(std::uint64_t address, host_registration &registration) noexcept;
     // Claims the registration that starts at `address`, so that no other thread unregisters it.
@@ -65,7 +68,9 @@ public:
     // through this instance.
     std::uint64_t end_of_piece(std::uint64_t address) const noexcept;
     // Returns the start of the first registration at or after `address`; UINT64_MAX if not found.
-    std::uint64_t next_registration(std::uint64_t address) const noexcept;
+    std::uint64_t next_registration(std::uint64_t address) const noexcept {
+        return has_registered() ? look_up_next_registration(address) : UINT64_MAX;
+    }
     // Reduces [first, end), which contains `address`, to the part around `address` that no record overlaps; to an empty
     // range if a record contains `address`.
     void leave_out_records(std::uint64_t address, std::uint64_t &first, std::uint64_t &end) const noexcept;
@@ -92,6 +97,12 @@ private:
         growing<Range> ranges_;
     };
 
+    // Most programs register nothing, and then the mutex need not be locked.
+    bool has_registered() const noexcept { return is_unlikely(has_registered_.load(std::memory_order_relaxed)); }
+    bool look_up_registration(std::uint64_t address, host_registration &registration) const noexcept;
+    std::uint64_t look_up_next_registration(std::uint64_t address) const noexcept;
+
+    std::atomic<bool> has_registered_ = false;
     mutable std::mutex mutex_;
     sorted_ranges<host_block> blocks_;
     sorted_ranges<host_registration> registrations_;

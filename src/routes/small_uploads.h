@@ -24,32 +24,30 @@ public:
     // A copy of `bytes` is enqueued. `was_idle`: the stream's earlier work was complete.
     void note(const upload_stream &on, std::uint64_t bytes, bool was_idle) noexcept {
         entry &of = entries_[index_of(on)];
-        const std::uint64_t now = clock_ns();
         if (was_idle) {
             of.count.store(0, relaxed);
             of.bytes.store(0, relaxed);
             of.key.store(key_of(on), relaxed);
-            of.idle_ns.store(now, relaxed);
+            of.has_longer_work.store(false, relaxed);
         } else if (of.key.load(relaxed) != key_of(on)) {
             return;
         }
-        of.noted_ns.store(now, relaxed);
+        of.noted_ns.store(clock_ns(), relaxed);
         of.count.fetch_add(1, relaxed);
         of.bytes.fetch_add(bytes, relaxed);
     }
-    // The stream did not become idle soon, so longer work is ahead: is_recent() is false until it is idle.
+    // The stream did not become idle soon: longer work is ahead.
     void note_longer_work(const upload_stream &on) noexcept {
         entry &of = entries_[index_of(on)];
-        if (of.key.load(relaxed) == key_of(on)) of.idle_ns.store(0, relaxed);
+        if (of.key.load(relaxed) == key_of(on)) of.has_longer_work.store(true, relaxed);
     }
-    // Whether such a copy was enqueued within the last 50 us, and the stream was idle within the last millisecond. Then
-    // probably only such copies are ahead, and not longer work.
-    bool is_recent(const upload_stream &on) const noexcept {
-        constexpr std::uint64_t recent_ns = 50'000, recently_idle_ns = 1'000'000;
+    // Whether such a copy was enqueued within the last 50 us, and no longer work has been noted since the stream was
+    // idle. Then probably only such copies are ahead.
+    bool are_probably_alone(const upload_stream &on) const noexcept {
+        constexpr std::uint64_t recent_ns = 50'000;
         const entry &of = entries_[index_of(on)];
-        const std::uint64_t now = clock_ns();
-        return of.key.load(relaxed) == key_of(on) && now - of.noted_ns.load(relaxed) < recent_ns &&
-               now - of.idle_ns.load(relaxed) < recently_idle_ns;
+        return of.key.load(relaxed) == key_of(on) && !of.has_longer_work.load(relaxed) &&
+               clock_ns() - of.noted_ns.load(relaxed) < recent_ns;
     }
     // Whether the stream has room for the commands of another such copy of up to 64 KiB. Half of the driver's room
     // (docs/driver.md) is left for the program's own calls.
@@ -64,7 +62,8 @@ private:
     static constexpr auto relaxed = std::memory_order_relaxed;
     static constexpr std::uint64_t no_key = UINT64_MAX;
     struct alignas(64) entry {
-        std::atomic<std::uint64_t> key = no_key, count = 0, bytes = 0, noted_ns = 0, idle_ns = 0;
+        std::atomic<std::uint64_t> key = no_key, count = 0, bytes = 0, noted_ns = 0;
+        std::atomic<bool> has_longer_work = false;
     };
 
     static std::uint64_t key_of(const upload_stream &on) noexcept {

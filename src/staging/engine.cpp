@@ -50,8 +50,10 @@ staging_engine::delays staging_engine::delays_on(int device) noexcept {
 }
 
 void staging_engine::wake_threads(int device) noexcept {
+    constexpr std::uint64_t pause_ns = 500'000;
     const device_buffers *const of = buffers_[device].load(std::memory_order_acquire);
-    if (of && has_own_threads()) scheduler_.prepare_for_run(of->buffers, wanted_threads());
+    if (of && has_own_threads() && scheduler_.idle_time(clock_ns()) > pause_ns)
+        scheduler_.prepare_for_run(of->buffers, wanted_threads());
 }
 
 void staging_engine::measure_thread_delay() noexcept {

@@ -17,7 +17,7 @@ namespace {
 bool is_idle_soon(small_uploads &uploads, const upload_stream &on, bool is_software,
                   function_ref<bool()> is_idle) noexcept {
     const std::uint64_t last_copy_ns = is_software ? 300'000 : 30'000;
-    if (!uploads.is_recent(on)) return false;
+    if (!uploads.are_probably_alone(on)) return false;
     const std::uint64_t until = clock_ns() + last_copy_ns;
     while (clock_ns() < until)
         if (is_idle()) return true;

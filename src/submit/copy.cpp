@@ -219,12 +219,9 @@ namespace {
 
 namespace {
 
-// Whether a copy of a pageable end is probably staged, even if the threads are asleep. After a pause, planning takes 50
-// us, and a thread needs as long to wake (H200).
+// Whether a copy of a pageable end is probably staged, even if the threads are asleep.
 bool will_need_threads(const ferry_copy_desc &copy, const short_findings &found) noexcept {
-    constexpr std::uint64_t least_to_device = std::uint64_t{1} << 20, least_to_host = std::uint64_t{2} << 20;
-    return (found.is_source_unknown && copy.width >= least_to_device) ||
-           (found.is_destination_unknown && copy.width >= least_to_host);
+    return (found.is_source_unknown || found.is_destination_unknown) && copy.width > max_small_copy;
 }
 
 } // namespace

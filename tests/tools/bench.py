@@ -160,7 +160,10 @@ for row in pageable["rows"]:
         pinned_ns, ferry_ns = row["reference_ns"], row["ferry_ns"]
         assert pinned_ns["median"] > 0
         share = of_link["share"]["median"] # a ratio of medians, each within its samples
-        assert pinned_ns["least"] / ferry_ns["p99"] / 2 < share < 2 * pinned_ns["p99"] / ferry_ns["least"], row
+        if of_link["target"] == 0.92: # of the same copy from or to cached memory, whose times are not in the row
+            assert 0.2 < share < 5, row
+        else:
+            assert pinned_ns["least"] / ferry_ns["p99"] / 2 < share < 2 * pinned_ns["p99"] / ferry_ns["least"], row
 for what, rows in kinds.items():
     ways = {row["labels"]["copy"] for row in rows}
     has_one_way = what in ["line into untouched pages", "64 textures in a batch"]
