@@ -329,20 +329,27 @@ TEST_F(pageable_batch, textures_without_surfaces_are_read_into_buffers_and_wait_
         copies[i].width = width;
         copies[i].height = height;
     }
-    for (const bool is_source_free : {false, true}) {
+    enum class moment { idle, behind_work, one_by_one, source_is_free };
+    for (const moment when : {moment::idle, moment::behind_work, moment::one_by_one, moment::source_is_free}) {
+        const bool is_source_free = when == moment::source_is_free;
         const shares before = counted_by(counted);
         driver.reset_counts();
         {
             std::optional<gate> held;
-            if (is_source_free) held.emplace(stream);
-            ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count,
-                                             is_source_free ? read_in_the_call : how(), stream, nullptr, nullptr));
+            if (when != moment::idle) held.emplace(stream);
+            if (when == moment::one_by_one)
+                for (const ferry_copy_desc &one : copies)
+                    ASSERT_OK(ferry_copy_async(counted.get(), &one, nullptr, stream, nullptr, nullptr));
+            else
+                ASSERT_OK(ferry_copy_batch_async(counted.get(), copies.data(), count,
+                                                 is_source_free ? read_in_the_call : how(), stream, nullptr, nullptr));
             if (is_source_free) std::fill(source.begin(), source.end(), std::byte{1});
         }
         wait();
         const shares after = counted_by(counted);
         EXPECT_EQ(after.buffered - before.buffered, count);
-        EXPECT_LE(driver.calls("cuEventRecord"), 8) << "the sources share blocks of 256 KiB";
+        EXPECT_LE(driver.calls("cuEventRecord"), when == moment::one_by_one ? count : 8)
+            << "the sources of a batch share blocks of 256 KiB";
     }
     for (std::uint64_t i = 0; i < count; ++i) {
         bytes found(width * height);

@@ -67,12 +67,26 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     return choose(instance, ends, of_.site.context, step);
 }
 
+// Whether the caller may read the source although the stream's earlier work is not complete: the driver does not know the
+// memory in any context.
+bool single_calls::may_read_early(const copy_step &step) noexcept {
+    const shape_end &source = step.shape.source;
+    if (of_.site.is_waited_for || of_.form == copy_form::synchronous || source.kind != memory_kind::pageable ||
+        step.call.preferences.order != source_order::any)
+        return false;
+    address_facts facts;
+    return !look_up_address(of_.instance.cu, source.span.first, address_query::kind_only, facts) &&
+           facts.kind == memory_kind::pageable;
+}
+
 // Chooses as for a single copy. If the call waits for the whole batch, the copy is staged only if that is faster.
 error single_calls::choose_for_pageable(const single_call &one, copy_step &step) noexcept {
     call_facts &call = step.call;
     // The driver writes pageable memory within its call, so here the copies of this batch count as well.
-    if (!is_earlier_work_done_ || step.shape.destination.kind == memory_kind::pageable)
+    if (!is_earlier_work_done_ || step.shape.destination.kind == memory_kind::pageable) {
+        call.may_read_early = may_read_early(step);
         if (error failed = look_at_stream(of_.instance, step.shape, of_.site.stream, call)) return failed;
+    }
     is_earlier_work_done_ |= call.is_stream_idle;
     call.is_source_final = is_earlier_work_done_;
     // The stream will not be idle for the next copies, for which the driver's calls would wait one after another.

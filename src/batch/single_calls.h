@@ -47,6 +47,7 @@ private:
     }
     copy_site site() const noexcept { return {of_.site.context, of_.site.stream}; }
     error plan(const single_call &one, copy_step &step) noexcept;
+    bool may_read_early(const copy_step &step) noexcept;
     error choose_for_pageable(const single_call &one, copy_step &step) noexcept;
     error run(const copy_step &step, std::uint64_t index = 0) noexcept;
     error run_helped(const copy_step &part) noexcept;

@@ -9,13 +9,23 @@ namespace ferry {
 
 namespace {
 
+// Whether the copy could only be staged without a kernel, although the caller may read the source. Behind other work, few
+// such copies find slots. For the others, the driver's call would wait for that work.
+bool would_need_slots(const copy_question &copy) noexcept {
+    const auto &[call, profile, kernels, staging, links] = copy.facts;
+    const bool has_kernel =
+        !call.preferences.no_kernels && !is_obstacle(kernels.why_not) && !is_obstacle(staging.reach);
+    return call.may_read_early && !call.preferences.is_urgent && !has_kernel;
+}
+
 obstacle why_not_buffered(const copy_question &copy) noexcept {
     const call_facts &call = copy.facts.call;
     // Behind other copies of its batch, the driver's call would wait for them, unless it sends the bytes with its
     // commands.
     const bool follows_batch = call.form == copy_form::asynchronous && call.is_source_final && !call.is_stream_idle &&
                                is_read_in_the_call(copy.shape) && !is_sent_with_commands(copy.shape);
-    const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call) || follows_batch;
+    const bool is_read = is_read_early(copy.shape, call) || may_be_read_early(copy.shape, call) ||
+                         would_need_slots(copy) || follows_batch;
     if (copy.shape.has_file()) return obstacle::file;
     if (!is_read) return obstacle::not_pageable;
     if (call.is_stream_idle && !call.preferences.no_wait) return obstacle::not_pageable; // the driver is faster
