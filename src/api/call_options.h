@@ -17,7 +17,7 @@ error read_options(const ferry_copy_options &given, std::uint32_t known_flags, c
 inline error choose_options(const ferry_instance &instance, const ferry_copy_options *given, call_options &options,
                             std::uint32_t known_flags = flags_of_every_call) noexcept {
     if (!given) return options = instance.options, ok;
-    // Most options state nothing but the source order and a tag.
+    // Most options state only the source order and a tag.
     const bool is_usual = given->struct_size == sizeof *given &&
                           static_cast<std::uint32_t>(given->source_order) <= FERRY_SOURCE_ORDER_CALL &&
                           !(given->flags | static_cast<std::uint32_t>(given->route | given->priority | given->max_sms));

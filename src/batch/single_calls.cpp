@@ -67,8 +67,8 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     return choose(instance, ends, of_.site.context, step);
 }
 
-// Whether the caller may read the source although the stream's earlier work is not complete: the driver does not know the
-// memory in any context.
+// Whether the caller may read the source although the stream's earlier work is not complete: the driver does not know
+// the memory in any context.
 bool single_calls::may_read_early(const copy_step &step) noexcept {
     const shape_end &source = step.shape.source;
     if (of_.site.is_waited_for || of_.form == copy_form::synchronous || source.kind != memory_kind::pageable ||

@@ -9,8 +9,8 @@ namespace ferry {
 
 namespace {
 
-// Whether the copy could only be staged without a kernel, although the caller may read the source. Behind other work, few
-// such copies find slots. For the others, the driver's call would wait for that work.
+// Whether the copy could only be staged without a kernel, although the caller may read the source. Behind other work,
+// few such copies find slots. For the others, the driver's call would wait for that work.
 bool would_need_slots(const copy_question &copy) noexcept {
     const auto &[call, profile, kernels, staging, links] = copy.facts;
     const bool has_kernel =

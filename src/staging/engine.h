@@ -174,8 +174,9 @@ public:
         std::uint64_t idle_ns = 0; // since the last copy ended, or note_use()
     };
     delays delays_on(int device) noexcept;
-    // After a pause, wakes the threads for a copy that will probably be staged, while the caller plans it. The plan then
-    // takes 50 us, and a thread takes as long to wake (H200). Otherwise the threads are woken behind the test kernel.
+    // After a pause, wakes the threads for a copy that will probably be staged, while the caller plans it. The plan
+    // then takes 50 us, and a thread takes as long to wake (H200). Otherwise the threads are woken behind the test
+    // kernel.
     void wake_threads(int device) noexcept;
     // Must be called if a copy uses another route because of the threads' delay. Measures that delay again from time to
     // time.

@@ -8,8 +8,8 @@
 namespace ferry {
 
 // Whether no unfinished work writes the source: the caller promises it for all work except ferry's own copies. A device
-// that uses the host's page tables writes pageable memory with other routes than staging, which are not tracked. Neither
-// are copies to a registered part of the source. `device`: of the copy's context.
+// that uses the host's page tables writes pageable memory with other routes than staging, which are not tracked.
+// Neither are copies to a registered part of the source. `device`: of the copy's context.
 bool is_left_alone(ferry_instance &instance, const address_span &source, int device) noexcept;
 // Whether the driver's call that reads a source of up to max_sent_with_commands bytes waits for nothing.
 bool has_command_room(const ferry_instance &instance, const upload_stream &on, std::uint64_t bytes) noexcept;

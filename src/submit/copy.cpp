@@ -47,7 +47,7 @@ namespace {
            fits(from) && fits(to) && (from > to ? from - to : to - from) > most;
 }
 
-// Queries the kind of one end of `width` bytes. With full checks, it must lie within one allocation or registration.
+// Queries the kind of one end of `width` bytes. With full checks, all of it must be in one allocation or registration.
 [[gnu::hot, gnu::noinline, gnu::flatten]] bool query_short(const ferry_instance &instance, const ferry_place &place,
                                                            std::uint64_t width, int device,
                                                            memory_kind &kind) noexcept {
@@ -139,8 +139,8 @@ constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form)
 
 namespace {
 
-// Copies a source that may be read early with the driver's commands, if that is possible. As for pinned memory, the stream
-// may be of any context (docs/driver.md).
+// Copies a source that may be read early with the driver's commands, if that is possible. As for pinned memory, the
+// stream may be of any context (docs/driver.md).
 [[gnu::always_inline]] inline bool run_with_commands(ferry_instance &instance, const ferry_copy_desc &copy,
                                                      const copy_preferences &wanted, CUstream stream,
                                                      int device) noexcept {

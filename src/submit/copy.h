@@ -179,9 +179,9 @@ inline bool is_of_argument(const ferry_instance &instance, const error &refused)
 // No result of the driver.
 constexpr call_result not_run = {static_cast<CUresult>(-1)};
 
-// The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The driver
-// accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried. Returns the
-// driver's result, or not_run if the pipeline must run the copy.
+// The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The
+// driver accepts copies of pinned memory on streams of any context (docs/driver.md), so the stream is not queried.
+// Returns the driver's result, or not_run if the pipeline must run the copy.
 [[gnu::hot]] call_result run_short(ferry_instance &instance, const ferry_copy_desc &copy,
                                    const copy_preferences &wanted, copy_form form, CUstream stream,
                                    short_findings &found) noexcept;

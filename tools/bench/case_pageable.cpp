@@ -75,17 +75,17 @@ struct task_of_line {
     of_pageable::targets targets;
 };
 
-// The same copy by ferry, whose end on the host is in the processors' caches: the rate of the staging itself, without the
-// program's pages.
+// The same copy by ferry, whose end on the host is in the processors' caches: the rate of the staging itself, without
+// the program's pages.
 contender without_pages(const environment &environment, const task_of_line &task, void *cached) {
     direction of = task.direction;
     (is_up(of) ? of.source : of.destination) = host_buffer(memory::pageable, cached);
     return ferry_line(environment, of, task.form, task.size);
 }
 
-// Compares contiguous copies: the driver's copy, ferry's copy, a copy of pinned memory that shows the rate of the link, and
-// what limits ferry's copy. A small copy is limited by the driver's call with the necessary queries, and has that target
-// if it is lower. A large copy is limited by `cached`, unless it is null.
+// Compares contiguous copies: the driver's copy, ferry's copy, a copy of pinned memory that shows the rate of the link,
+// and what limits ferry's copy. A small copy is limited by the driver's call with the necessary queries, and has that
+// target if it is lower. A large copy is limited by `cached`, unless it is null.
 row measure_beside_link(session &session, const task_of_line &task, const contender &raw, const contender &ferry,
                         void *cached = nullptr) {
     const auto &[what, direction, form, size, targets] = task;
