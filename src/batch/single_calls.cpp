@@ -67,12 +67,12 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
     return choose(instance, ends, of_.site.context, step);
 }
 
-// Whether the caller may read the source although the stream's earlier work is not complete: the driver does not know
-// the memory in any context.
+// Whether the caller may read the source for an array although the stream's earlier work is not complete. The driver does
+// not know the memory in any context. Behind that work, all copies to linear memory are staged with a kernel.
 bool single_calls::may_read_early(const copy_step &step) noexcept {
     const shape_end &source = step.shape.source;
     if (of_.site.is_waited_for || of_.form == copy_form::synchronous || source.kind != memory_kind::pageable ||
-        step.call.preferences.order != source_order::any)
+        !step.shape.destination.array || step.call.preferences.order != source_order::any)
         return false;
     address_facts facts;
     return !look_up_address(of_.instance.cu, source.span.first, address_query::kind_only, facts) &&
