@@ -16,9 +16,9 @@ namespace {
 
 // For each form, so that a call has only as many parameters as registers can pass, and takes no stack for more.
 template <copy_form form>
-[[gnu::noinline]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
-                                          const ferry_copy_options *given, CUstream stream, ferry_ticket **ticket,
-                                          ferry_error_info *details) noexcept {
+[[gnu::hot, gnu::noinline]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
+                                                    const ferry_copy_options *given, CUstream stream,
+                                                    ferry_ticket **ticket, ferry_error_info *details) noexcept {
     if (ticket) *ticket = nullptr;
     if (!instance || !desc) return report_null(details, instance, desc);
     call_options options;

@@ -94,9 +94,10 @@ constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form)
            (to == memory_kind::pinned || (to == memory_kind::device && form == copy_form::asynchronous));
 }
 
-[[gnu::cold, gnu::noinline]] call_result copy_and_count_wait(ferry_instance &instance, const line_end &source,
-                                                             const line_end &destination, std::uint64_t bytes,
-                                                             int device) noexcept {
+[[gnu::hot, gnu::noinline, gnu::flatten]] call_result copy_and_count_wait(ferry_instance &instance,
+                                                                          const line_end &source,
+                                                                          const line_end &destination,
+                                                                          std::uint64_t bytes, int device) noexcept {
     const std::uint64_t begin_ns = clock_ns();
     const call_result result = copy_line(instance.cu, source, destination, bytes, copy_form::synchronous, nullptr);
     if (result == CUDA_SUCCESS)
