@@ -585,7 +585,9 @@ protected:
         if (is_without_access(status)) GTEST_SKIP() << "no peer access with atomics";
         ASSERT_OK(status);
         has_helper = true;
-        prepare(); // waits for the thread that pins more slots for the helper
+        // Both wait for the thread that pins more slots for the device.
+        prepare();
+        ASSERT_OK(ferry_staging_prepare(counted.get(), helper, nullptr));
     }
     void TearDown() override {
         if (has_helper) {
