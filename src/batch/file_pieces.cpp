@@ -170,7 +170,7 @@ error file_pieces::make_ready() noexcept {
     if (!may_wait && is_waited_for()) return refuse_route(obstacle::waits);
     if (!instance_.stages) return refuse_route(obstacle::no_staging);
     const bool has_kernels = !preferences.no_kernels && instance_.kernels.may_serve();
-    if (has_kernels && instance_.kernels.load_into(request_.context.wanted, may_wait, kernel_group::staging))
+    if (has_kernels && instance_.kernels.load_into(request_.context.wanted, may_wait))
         return refuse_route(may_wait ? obstacle::not_loaded : obstacle::not_prepared);
     are_copies_ = !has_kernels;
     if (are_copies_) return refuse_route(obstacle::forbidden);

@@ -103,7 +103,7 @@ void plan_pageable(ferry_instance &instance, batch_request &request) noexcept {
         // One piece is planned as a single copy.
         const bool is_one = count < 2 && wanted.forced != route_kind::staged && !wanted.no_wait;
         if (count == 0 || is_one || gather(request, group, of) ||
-            instance.kernels.load_into(request.context.wanted, !wanted.no_wait, kernel_group::staging)) {
+            instance.kernels.load_into(request.context.wanted, !wanted.no_wait)) {
             of.pieces.clear();
             continue;
         }

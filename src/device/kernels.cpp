@@ -30,19 +30,6 @@ bool serve_native_kernels(const driver_table &cu) noexcept {
     return true;
 }
 
-constexpr bool is_for_staging(gpu::kernel which) noexcept {
-    switch (which) {
-    case gpu::kernel::ring:
-    case gpu::kernel::ring_from_array:
-    case gpu::kernel::ring_to_array:
-    case gpu::kernel::ring_rows:
-    case gpu::kernel::ring_pieces:
-        return true;
-    default:
-        return false;
-    }
-}
-
 } // namespace
 
 kernel_set::~kernel_set() {
@@ -105,36 +92,32 @@ error kernel_set::load_now() noexcept {
     return why_;
 }
 
-error kernel_set::load_into_now(CUcontext context, kernel_group group) noexcept {
+error kernel_set::load_into_now(CUcontext context) noexcept {
     if (error failed = load()) return failed;
     const relaxed_capture_mode relaxed(cu_);
     if (!relaxed.entered()) return relaxed.why();
-    for (unsigned i = 0; i < gpu::kernel_count; ++i) {
-        if (group == kernel_group::staging && !is_for_staging(static_cast<gpu::kernel>(i))) continue;
+    for (CUfunction kernel : functions_) {
         CUfunction function = nullptr;
-        if (call_result result = cu_.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(functions_[i])))
+        if (call_result result = cu_.cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(kernel)))
             return to_error(result);
     }
-    for (int each = 0; each <= static_cast<int>(group); ++each)
-        for (std::atomic<CUcontext> &one : contexts_[each]) {
-            CUcontext none = nullptr;
-            if (one.compare_exchange_strong(none, context, std::memory_order_acq_rel) || none == context) break;
-        }
+    for (std::atomic<CUcontext> &one : contexts_) {
+        CUcontext none = nullptr;
+        if (one.compare_exchange_strong(none, context, std::memory_order_acq_rel) || none == context) break;
+    }
     return {};
 }
 
 std::uint32_t kernel_set::context_count() const noexcept {
     const auto is_taken = [](const std::atomic<CUcontext> &one) noexcept { return one.load() != nullptr; };
-    const auto &any = contexts_[static_cast<int>(kernel_group::staging)];
-    return static_cast<std::uint32_t>(std::count_if(std::begin(any), std::end(any), is_taken));
+    return static_cast<std::uint32_t>(std::count_if(std::begin(contexts_), std::end(contexts_), is_taken));
 }
 
 void kernel_set::forget(CUcontext context) noexcept {
-    for (auto &of_group : contexts_)
-        for (std::atomic<CUcontext> &one : of_group) {
-            CUcontext gone = context;
-            one.compare_exchange_strong(gone, nullptr, std::memory_order_acq_rel);
-        }
+    for (std::atomic<CUcontext> &one : contexts_) {
+        CUcontext gone = context;
+        one.compare_exchange_strong(gone, nullptr, std::memory_order_acq_rel);
+    }
 }
 
 } // namespace ferry

@@ -12,9 +12,6 @@
 
 namespace ferry {
 
-// What a caller needs. Loading a kernel into a context takes 30 us, and the staging kernels are few.
-enum class kernel_group { staging, all };
-
 class kernel_set {
 public:
     // `image`: null selects ferry's own kernels.
@@ -26,13 +23,13 @@ public:
     // Loads the library on first use, without disturbing captures. A failure is final, and later calls return the same
     // status, except in a dead context: there every call fails, but another context may still load the kernels.
     error load() noexcept { return is_loaded() ? ok : load_now(); }
-    // Also loads the kernels of the group into `context`, which must be current. This waits for the work that runs
-    // there (CUDA 13.0), as the first launch would otherwise do. If the caller may not wait, returns
-    // FERRY_ERROR_WOULD_BLOCK instead.
-    error load_into(CUcontext context, bool may_wait = true, kernel_group group = kernel_group::all) noexcept {
-        for (const std::atomic<CUcontext> &one : contexts_[static_cast<int>(group)])
+    // Also loads the kernels into `context`, which must be current. This waits for the work that runs there (CUDA
+    // 13.0), as the first launch would otherwise do. If the caller may not wait, returns FERRY_ERROR_WOULD_BLOCK
+    // instead.
+    error load_into(CUcontext context, bool may_wait = true) noexcept {
+        for (const std::atomic<CUcontext> &one : contexts_)
             if (one.load(std::memory_order_acquire) == context) return {};
-        return may_wait ? load_into_now(context, group) : error{.status = FERRY_ERROR_WOULD_BLOCK};
+        return may_wait ? load_into_now(context) : error{.status = FERRY_ERROR_WOULD_BLOCK};
     }
     // Must be called when a context ends, because another context may get its handle.
     void forget(CUcontext context) noexcept;
@@ -54,12 +51,12 @@ public:
     }
     // The first entry point that kernels require and this driver lacks; null if the driver has all of them.
     const char *missing_entry_point() const noexcept;
-    // The number of contexts into which kernels are known to be loaded.
+    // The number of contexts into which the kernels are known to be loaded.
     std::uint32_t context_count() const noexcept;
 
 private:
     [[gnu::cold, gnu::noinline]] error load_now() noexcept;
-    [[gnu::cold, gnu::noinline]] error load_into_now(CUcontext context, kernel_group group) noexcept;
+    [[gnu::cold, gnu::noinline]] error load_into_now(CUcontext context) noexcept;
     error try_to_load() noexcept;
     error try_to_load(const void *image) noexcept;
 
@@ -71,9 +68,7 @@ private:
     error why_ = {}; // the reason why loading failed; guarded by mutex_
     CUlibrary library_ = nullptr;
     CUfunction functions_[gpu::kernel_count] = {};
-    // By group, the contexts with loaded kernels. Beyond 16, each call loads again.
-    static constexpr int groups = 2;
-    std::atomic<CUcontext> contexts_[groups][16] = {};
+    std::atomic<CUcontext> contexts_[16] = {}; // with loaded kernels; beyond 16, each call loads again
 };
 
 } // namespace ferry

@@ -1,7 +1,5 @@
 #include "submit/choice.h"
 
-#include <utility>
-
 #include "device/stream_order.h"
 #include "routes/driver.h"
 #include "routes/ends.h"
@@ -155,12 +153,12 @@ error look_up_and_choose(ferry_instance &instance, resolved_ends &ends, CUcontex
     obstacle refused = obstacle::none;
     for (int i = 0; i < ranked.count; ++i) {
         const route &by = *ranked.all[i].by;
-        const kernel_group group = &by == &staged_route ? kernel_group::staging : kernel_group::all;
-        if (by.needs_views && !preferences.no_kernels &&
-            instance.kernels.load_into(context, !preferences.no_wait, group))
-            facts.kernels.why_not = preferences.no_wait ? obstacle::not_prepared : obstacle::not_loaded;
-        if (by.needs_views && !std::exchange(are_looked_up, true))
+        if (by.needs_views && !are_looked_up) {
+            if (!preferences.no_kernels && instance.kernels.load_into(context, !preferences.no_wait))
+                facts.kernels.why_not = preferences.no_wait ? obstacle::not_prepared : obstacle::not_loaded;
             if (error failed = look_up_views(instance, step.shape, ends, context, facts, step.views)) return failed;
+            are_looked_up = true;
+        }
         obstacle why_not = by.why_not(copy);
         if (!is_obstacle(why_not) && by.prepare) why_not = by.prepare(instance, step.shape, facts);
         if (!is_obstacle(why_not)) {
