@@ -457,6 +457,17 @@ TEST_F(routes, counters_add_up_what_each_route_has_copied) {
     if (device_count() > 1) {
         EXPECT_EQ(counters_of(counted.get(), 1).driver.copies, 0u) << "all copies were in the context of device 0";
     }
+    ferry_copy_desc small = {};
+    bytes little(4096);
+    small.source.address = at(little.data());
+    small.destination.address = copy.destination.address;
+    small.width = little.size();
+    EXPECT_OK(raw().cuStreamSynchronize(stream));
+    const ferry_device_counters before_small = counters_of(counted.get());
+    EXPECT_OK(copy_async(small, how()));
+    const ferry_device_counters after_small = counters_of(counted.get());
+    EXPECT_EQ(between(before_small.driver, after_small.driver), (count{1, little.size(), true}))
+        << "the time of a small pageable copy counts";
     ferry_error_info error = new_error();
     ferry_device_counters found = {};
     found.struct_size = sizeof found;

@@ -828,22 +828,26 @@ TEST_F(trap, trap_21_batches_beside_a_capture_do_not_break_it) {
 TEST_F(trap, trap_22_a_sticky_error_is_reported_as_a_dead_context_and_not_retried) {
     fault_driver driver(raw_entry_points());
     const instance_owner dying = open_or_fail(driver.options());
-    test_place source(place_kind::pinned, {.width = 64}), destination(place_kind::device, {.width = 64});
-    driver.fail("cuMemcpy3DAsync", CUDA_ERROR_ILLEGAL_ADDRESS, 2, true);
-    const auto enqueue = [&] {
-        return ferry_copy_bytes_async(dying.get(), destination.address(), source.address(), 64, nullptr, nullptr,
-                                      nullptr, nullptr);
-    };
-    driver.reset_counts();
-    EXPECT_OK(enqueue());
-    for (int attempt = 0; attempt < 2; ++attempt) {
-        const std::int32_t status = enqueue();
-        EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
-        EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
-        EXPECT_STREQ(ferry_status_name(status), "CUDA_ERROR_ILLEGAL_ADDRESS");
+    for (const place_kind kind : {place_kind::pinned, place_kind::pageable}) {
+        SCOPED_TRACE(kind == place_kind::pinned ? "pinned" : "pageable");
+        test_place source(kind, {.width = 64}), destination(place_kind::device, {.width = 64});
+        driver.reset_counts();
+        driver.fail("cuMemcpy3DAsync", CUDA_ERROR_ILLEGAL_ADDRESS, 2, true);
+        const auto enqueue = [&] {
+            return ferry_copy_bytes_async(dying.get(), destination.address(), source.address(), 64, nullptr, nullptr,
+                                          nullptr, nullptr);
+        };
+        EXPECT_OK(enqueue());
+        for (int attempt = 0; attempt < 2; ++attempt) {
+            const std::int32_t status = enqueue();
+            EXPECT_EQ(status, FERRY_STATUS_DRIVER_BASE - CUDA_ERROR_ILLEGAL_ADDRESS);
+            EXPECT_EQ(ferry_status_traits(status), FERRY_STATUS_CONTEXT_DEAD);
+            EXPECT_STREQ(ferry_status_name(status), "CUDA_ERROR_ILLEGAL_ADDRESS");
+        }
+        EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 3);
+        driver.heal();
+        ASSERT_OK(raw().cuCtxSynchronize());
     }
-    EXPECT_EQ(driver.calls("cuMemcpy3DAsync"), 3);
-    ASSERT_OK(raw().cuCtxSynchronize());
 }
 
 } // namespace

@@ -14,7 +14,7 @@ namespace {
     return {FERRY_TRACE_COPY, form, stream, bytes_of(desc.width, desc.height, desc.depth), 1, options.tag};
 }
 
-// For each form, so that a call has only as many parameters as registers can pass, and takes no stack for more.
+// The form is a template parameter, so that a call has only as many parameters as registers can pass, and takes no stack for more.
 template <copy_form form>
 [[gnu::hot, gnu::noinline]] int32_t copy_and_report(ferry_instance *instance, const ferry_copy_desc *desc,
                                                     const ferry_copy_options *given, CUstream stream,

@@ -68,7 +68,7 @@ error single_calls::plan(const single_call &one, copy_step &step) noexcept {
 }
 
 // Whether the caller may read the source for an array although the stream's earlier work is not complete. The driver does
-// not know the memory in any context. Behind that work, all copies to linear memory are staged with a kernel.
+// not know the memory in any context. Copies to linear memory have explanations and waits of their own.
 bool single_calls::may_read_early(const copy_step &step) noexcept {
     const shape_end &source = step.shape.source;
     if (of_.site.is_waited_for || of_.form == copy_form::synchronous || source.kind != memory_kind::pageable ||

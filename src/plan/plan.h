@@ -158,7 +158,7 @@ inline bool is_read_in_the_call(const shape &shape) noexcept {
 // A copy of at most this many bytes is small: its caller may wait for the driver's call, or read the source itself.
 constexpr std::uint64_t max_small_copy = std::uint64_t{1} << 20;
 // If the source need not be read before the call returns, only a contiguous copy of at most this many bytes is read by
-// its caller, who is occupied for about 25 us.
+// its caller, who is occupied for about 25 us. Where no kernel can stage a copy, any small copy is.
 constexpr std::uint64_t max_early_copy = std::uint64_t{256} << 10;
 
 // Whether a copy of this size is staged on an idle stream without a prediction, because the driver's call would block

@@ -10,12 +10,13 @@ namespace ferry {
 namespace {
 
 // Whether the copy could only be staged without a kernel, although the caller may read the source. Behind other work,
-// few such copies find slots. For the others, the driver's call would wait for that work.
+// few such copies find slots. For the others, the driver's call would wait for that work. A call that must not wait reads
+// only what its documentation says.
 bool would_need_slots(const copy_question &copy) noexcept {
     const auto &[call, profile, kernels, staging, links] = copy.facts;
     const bool has_kernel =
         !call.preferences.no_kernels && !is_obstacle(kernels.why_not) && !is_obstacle(staging.reach);
-    return call.may_read_early && !call.preferences.is_urgent && !has_kernel;
+    return call.may_read_early && !call.preferences.is_urgent && !call.preferences.no_wait && !has_kernel;
 }
 
 obstacle why_not_buffered(const copy_question &copy) noexcept {

@@ -140,23 +140,29 @@ constexpr bool is_served_short(memory_kind from, memory_kind to, copy_form form)
 
 namespace {
 
-// Copies a source that may be read early with the driver's commands, if that is possible. As for pinned memory, the
-// stream may be of any context (docs/driver.md).
+// Copies a source that may be read early with the driver's commands, if that is possible. The stream is of the current
+// context.
 [[gnu::always_inline]] inline bool run_with_commands(ferry_instance &instance, const ferry_copy_desc &copy,
                                                      const copy_preferences &wanted, CUstream stream,
-                                                     int device) noexcept {
+                                                     const short_findings &found, error &failed) noexcept {
     if (copy.width > max_sent_with_commands || wanted.order == source_order::stream) return false;
     bool is_captured = true;
-    const upload_stream on = {stream, device};
+    const upload_stream on = {stream, found.device};
     const address_span source = {copy.source.address, copy.source.address + (copy.width - 1)};
     if (query_capture(instance.cu, stream, is_captured) || is_captured) return false;
-    if (wanted.order == source_order::any && !is_left_alone(instance, source, device)) return false;
+    if (wanted.order == source_order::any && !is_left_alone(instance, source, found.device)) return false;
     if (!has_command_room(instance, on, copy.width)) return false;
-    if (copy_line(instance.cu, {memory_kind::pageable, source.first}, {memory_kind::device, copy.destination.address},
-                  copy.width, copy_form::asynchronous, stream))
-        return false; // the pipeline finds out why
+    const std::uint64_t begin_ns = clock_ns();
+    const call_result result =
+        copy_line(instance.cu, {memory_kind::pageable, source.first}, {memory_kind::device, copy.destination.address},
+                  copy.width, copy_form::asynchronous, stream);
+    if (is_unlikely(result != CUDA_SUCCESS)) {
+        if (may_pipeline_serve(instance.cu, result, found.current, stream)) return false;
+        failed = to_error(result);
+        return true;
+    }
     instance.uploads.note(on, copy.width, false);
-    instance.counters.add(device, route_kind::driver, stream, 1, copy.width);
+    instance.counters.add(found.device, route_kind::driver, stream, 1, copy.width, clock_ns() - begin_ns);
     return true;
 }
 
@@ -165,11 +171,11 @@ namespace {
 [[gnu::hot, gnu::noinline]] bool run_short_pageable(ferry_instance &instance, const ferry_copy_desc &copy,
                                                     const copy_preferences &wanted, CUstream stream,
                                                     short_findings &found, error &failed) noexcept {
-    if (found.is_source_unknown && run_with_commands(instance, copy, wanted, stream, found.device)) return true;
     CUcontext of_stream = found.current;
     if (!belongs_to_current_context(stream) &&
         (instance.cu.cuStreamGetCtx(stream, &of_stream) || of_stream != found.current))
         return false;
+    if (found.is_source_unknown && run_with_commands(instance, copy, wanted, stream, found, failed)) return true;
     copy_step step;
     auto &[shape, call, plan, views] = step;
     const auto end_of = [&](const ferry_place &place, bool is_pageable) noexcept {
@@ -206,7 +212,6 @@ error note_failed_copy(ferry_instance &instance, const ferry_copy_desc &copy, co
 
 namespace {
 
-// Flattened, because apart from the driver's call, the cost of a submission is mostly function calls.
 [[gnu::hot, gnu::noinline]] error run_in_pipeline(ferry_instance &instance, const ferry_copy_desc &copy,
                                                   const copy_preferences &wanted, copy_form form, CUstream stream,
                                                   const short_findings &found) noexcept {
@@ -215,10 +220,6 @@ namespace {
     };
     return prepare_copy(instance, copy, wanted, form, stream, purpose::run, found, run);
 }
-
-} // namespace
-
-namespace {
 
 // Whether a copy of a pageable end is probably staged, even if the threads are asleep.
 bool will_need_threads(const ferry_copy_desc &copy, const short_findings &found) noexcept {

@@ -176,7 +176,7 @@ inline bool is_of_argument(const ferry_instance &instance, const error &refused)
                                                       purpose why,
                                                       function_ref<error(prepared_copy &)> submit) noexcept;
 
-// No result of the driver.
+// The short path has called no copy function of the driver.
 constexpr call_result not_run = {static_cast<CUresult>(-1)};
 
 // The short path: a contiguous copy within the device of the current context, or between it and pinned memory. The
@@ -190,7 +190,7 @@ constexpr call_result not_run = {static_cast<CUresult>(-1)};
                                            const copy_preferences &wanted, copy_form form, CUstream stream,
                                            call_result refused, short_findings &found) noexcept;
 
-// Both, one after another.
+// Tries the short path first, and otherwise takes the long path.
 [[gnu::hot]] error run_copy(ferry_instance &instance, const ferry_copy_desc &copy, const copy_preferences &wanted,
                             copy_form form, CUstream stream) noexcept;
 
